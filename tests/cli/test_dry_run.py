@@ -398,6 +398,16 @@ def test_show_what_is_not_there(project):
     assert "did you mean `fix-types`?" in shown.stderr
 
 
+def test_a_file_whose_name_is_no_loop_name_is_to_be_renamed(project):
+    project.loop("bad name", "check: 'true'\nfix: 'true'\n")
+    shown = project.ll("show", "bad name")
+    assert (shown.returncode, shown.stdout) == (2, "")
+    assert shown.stderr == (
+        "error: `bad name` is not a valid loop name\n"
+        "   = help: rename the file; use letters, digits, `.`, `_` and `-`\n"
+    )
+
+
 # The words
 
 

@@ -130,7 +130,7 @@ def test_tests_are_chosen_by_loop_and_word(project):
     assert project.ll("test", "fix", "-k", "fixed").stdout == (
         ".loops/tests/fix.test.yaml  .\n\n1 test: 1 passed\n"
     )
-    assert project.ll("test", "-k", "nobody").stdout == "\n0 tests: 0 passed\n"
+    assert project.ll("test", "-k", "nobody").stdout == "no test has `nobody` in its name\n"
     assert project.ll("test", "other").stderr == (
         "error: `other` has no tests\n   = help: write them to `.loops/tests/NAME.test.yaml`\n"
     )
@@ -234,6 +234,16 @@ def test_results_for_programs(project):
             {"loop": "fix", "state": "fix", "field": "next", "target": "check"},
         ],
     }
+
+
+def test_results_that_cannot_be_written_name_the_file(project):
+    write_tests(project, "fix", GOOD)
+    done = project.ll("test", "--junit", "gone/out.xml")
+    assert (done.returncode, done.stdout, done.stderr) == (
+        1,
+        "",
+        "error: cannot write `gone/out.xml`: No such file or directory\n",
+    )
 
 
 def test_results_for_a_ci_system(project):

@@ -88,6 +88,15 @@ def test_a_commit_of_the_same_content_is_named(project):
     assert commit() == project.git("rev-parse", "HEAD")
 
 
+def test_a_receipt_that_cannot_be_written_names_the_file(project):
+    done = project.ll("receipt", "fix", "-o", "gone/receipt.json")
+    assert (done.returncode, done.stdout, done.stderr) == (
+        1,
+        "",
+        "error: cannot write `gone/receipt.json`: No such file or directory\n",
+    )
+
+
 def test_it_is_printed_where_no_file_is_given(project):
     path = project.receipt()
     assert project.ll("receipt").stdout == path.read_text()

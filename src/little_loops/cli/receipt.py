@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from little_loops.cli.options import OutputArgs, operand, value
+from little_loops.cli.output_files import open_output
 from little_loops.cli.run_views import view_of
 from little_loops.errors import OK, UsageError
 from little_loops.fsm.path_text import path_text
@@ -16,7 +17,6 @@ from little_loops.receipts.signing import sign
 from little_loops.receipts.statement import read
 from little_loops.runs.project import find_project
 from little_loops.runs.reading import Runs
-from little_loops.system.plain_files import writing
 from little_loops.terminal.console import print_json, talk
 
 LARGE = 1 << 20
@@ -50,7 +50,7 @@ def main(argv: Sequence[str]) -> int:
     if args.output is None:
         sys.stdout.write(receipt.decode("ascii"))
         return OK
-    with writing(args.output) as stream:
+    with open_output(args.output) as stream:
         stream.write(receipt)
     written = [args.output]
     if args.sign is not None:

@@ -7,12 +7,13 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from little_loops.cli.options import OutputArgs, flag, operand, value
+from little_loops.cli.output_files import open_output
 from little_loops.definitions.loading import find_loop, read_definition, shown_path
 from little_loops.definitions.test_files import ReadTestFile, read_tests, tests_of
 from little_loops.engine.loop_tests import never_taken, run_tests
 from little_loops.errors import FAILED, OK, DefinitionError, UsageError
+from little_loops.reporting.escape import visible
 from little_loops.runs.project import TESTS, find_project, loops_of
-from little_loops.system.plain_files import writing
 from little_loops.terminal.console import print_json, say
 from little_loops.terminal.tables import style_for
 from little_loops.terminal.test_report import (
@@ -55,7 +56,7 @@ def main(argv: Sequence[str]) -> int:
     root = find_project(os.getcwd())
     results = _run(_read(args, root), args.word, os.environ)
     if args.junit is not None:
-        with writing(args.junit) as stream:
+        with open_output(args.junit) as stream:
             stream.write(junit(results).encode())
     if args.json:
         print_json(document(results))
@@ -113,6 +114,9 @@ def _run(files: Sequence[ReadTestFile], word: str | None, environ: Mapping[str, 
 
 def _show(results: Results, args: TestArgs) -> None:
     """Print the results."""
+    if args.word is not None and not results.reports:
+        say(f"no test has `{visible(args.word, newlines=False)}` in its name")
+        return
     style = style_for(sys.stdout, args.color)
     width = max((len(file.path) for file in results.files if file.reports), default=0)
     if not args.quiet:

@@ -20,6 +20,7 @@ from little_loops.runs.project import (
     TEST_SUFFIXES,
     TESTS,
     files_named,
+    is_loop_name,
     loop_files,
     path_in_project,
     resolve,
@@ -122,6 +123,11 @@ def find_loop(argument: str, root: str) -> str:
     Raises `UnknownLoop` if there is none, `UsageError` if there are several.
     """
     paths = resolve(argument, root, name_of, cwd=os.getcwd())
+    if not paths and not is_loop_name(argument) and argument in _stems(root):
+        raise UnknownLoop(
+            f"`{argument}` is not a valid loop name",
+            "rename the file; use letters, digits, `.`, `_` and `-`",
+        )
     if not paths:
         raise UnknownLoop(f"no loop named `{argument}`", _available(argument, root))
     if len(paths) > 1 and not _one_is_compiled(paths):
@@ -188,9 +194,14 @@ def _ambiguous(name: str, paths: Sequence[str]) -> UsageError:
     )
 
 
+def _stems(root: str) -> list[str]:
+    """Return the names of the project's loop files, without suffixes."""
+    return [os.path.splitext(os.path.basename(path))[0] for path in loop_files(root)]
+
+
 def _available(argument: str, root: str) -> str:
     """Return a hint: the nearest loop name, or the available ones."""
-    stems = [os.path.splitext(os.path.basename(path))[0] for path in loop_files(root)]
+    stems = _stems(root)
     if not stems:
         return f"no loops found in `{shown_path(os.path.join(root, LOOPS))}`; try `ll-loop init`"
     from difflib import get_close_matches  # only where something failed
