@@ -82,6 +82,29 @@ def test_a_limit_that_is_none(project: Project, verb, words, error):
     )
 
 
+# ── context ────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("context", "help"),
+    [
+        pytest.param("{}", "the loop has no context variables", id="none"),
+        pytest.param("{word: a}", "known: `word`", id="another"),
+    ],
+)
+def test_a_context_variable_that_the_loop_does_not_have(project: Project, context, help):
+    project.loop(
+        "say",
+        f"initial: a\ncontext: {context}\nstates:\n  a: {{action: 'true', next: b}}\n  b: {{terminal: true}}\n",
+    )
+    refused = project.ll("run", "say", "--context", "foo=1")
+    assert (refused.returncode, refused.stdout, refused.stderr) == (
+        2,
+        "",
+        f"error: the loop has no context variable `foo`\n   = help: {help}\n",
+    )
+
+
 # ── agents ─────────────────────────────────────────────────────────────────────────────────────
 
 PROMPT = """\

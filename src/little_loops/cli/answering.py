@@ -164,6 +164,7 @@ def _not_open(before: StoredRun) -> UsageError | None:
 
 
 def _how_it_ended(run: LoopState) -> str:
+    """Return how a run that is not alive ended, as the rest of a sentence."""
     return "was interrupted (crashed)" if run.status == "running" else clause_of(run.status)
 
 
