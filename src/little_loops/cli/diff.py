@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from little_loops.cli.options import OutputArgs, operand, value
 from little_loops.cli.run_views import story_of, view_of
 from little_loops.errors import OK, UsageError
+from little_loops.receipts.file_versions import Span, span_of, spans
 from little_loops.receipts.run_trees import RunTrees, trees_of
-from little_loops.receipts.versions import Span, span_of, spans
 from little_loops.reporting.escape import visible
 from little_loops.runs.project import find_project
 from little_loops.runs.reading import Runs

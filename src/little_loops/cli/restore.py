@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from little_loops.cli.options import OutputArgs, operand, positive, value
 from little_loops.cli.run_views import story_of, view_of
 from little_loops.errors import OK, ConflictError, UsageError
+from little_loops.receipts.file_versions import put_back, version_at
 from little_loops.receipts.run_trees import trees_of
-from little_loops.receipts.versions import put_back, version_at
 from little_loops.runs.project import find_project
 from little_loops.runs.reading import Runs
 from little_loops.terminal.console import print_json, say

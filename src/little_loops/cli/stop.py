@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from little_loops.cli.options import OutputArgs, flag, operand
 from little_loops.definitions.run_names import run_named
 from little_loops.errors import OK, UsageError
-from little_loops.fsm.schema import FSMLoop
+from little_loops.fsm.schema import KILL_GRACE_S, FSMLoop
 from little_loops.fsm.values import duration_text
 from little_loops.records import NamedTuple
 from little_loops.reporting.escape import visible
@@ -27,7 +27,6 @@ from little_loops.terminal.console import print_json, say, talk
 from little_loops.terminal.durations import now_ms
 from little_loops.terminal.summaries import next_step, since
 
-KILL_GRACE_S = 5.0
 AT_ONCE_AFTER_S = 15.0
 """Added to the time that its action may take to end, for a slow disk or a loaded machine."""
 KILL_AFTER_S = 10.0

@@ -12,7 +12,7 @@ from little_loops.engine.runner_world import ActionResult
 from little_loops.engine.shell_actions import run_shell
 from little_loops.fsm.actions import Agent, Builtin, Shell, action_of_event
 from little_loops.fsm.commands import Job, RunAgent, RunShell
-from little_loops.fsm.schema import HostOptions
+from little_loops.fsm.schema import KILL_GRACE_S, HostOptions
 from little_loops.fsm.state import FileRef, LoopState, Result
 from little_loops.system.plain_files import read_plain
 from little_loops.system.stops import StopFlag
@@ -61,7 +61,7 @@ def _act(
         context={},
         env={},
         cwd=None,
-        kill_grace_s=5.0,
+        kill_grace_s=KILL_GRACE_S,
         deadline_ms=deadline_ms,
         deadline_of="action",
     )

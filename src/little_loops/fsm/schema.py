@@ -140,6 +140,8 @@ class Retry(NamedTuple):
 HOST_NAMES: Final = ("claude", "codex", "command")
 DEFAULT_HOST: Final = "claude"
 DEFAULT_ITERATIONS: Final = 50
+KILL_GRACE_S: Final = 5.0
+"""How long a process gets between TERM and KILL, unless the loop sets `kill_grace`."""
 
 
 class HostOptions(NamedTuple):
@@ -275,7 +277,7 @@ class FSMLoop(NamedTuple):
     env: Mapping[str, str] = {}
     cwd: str | None = None
     shell: str = "sh"
-    kill_grace: float = 5.0
+    kill_grace: float = KILL_GRACE_S
     host: HostOptions = HostOptions()
     max_cost_usd: float | None = None
     max_tokens: int | None = None

@@ -4,7 +4,7 @@ The first subject is the whole tree, identified by a hash over the list of its f
 subjects are those files. The predicate contains a hash over everything else, so that any change is
 detected even in an unsigned receipt.
 
-Not here: what the predicate says (`story`), whether it is true (`verification`).
+Not here: what the predicate says (`gathering`), whether it is true (`verification`).
 """
 
 from __future__ import annotations

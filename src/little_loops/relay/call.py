@@ -16,6 +16,7 @@ from signal import SIGTERM
 from typing import Any, Literal
 
 from little_loops.errors import OK
+from little_loops.fsm.schema import KILL_GRACE_S
 from little_loops.records import NamedTuple
 from little_loops.system import process
 from little_loops.system.stops import StopFlag
@@ -66,7 +67,7 @@ class Call(NamedTuple):
     stderr: Write
     stop: StopFlag | None = None
     ends_at: float | None = None
-    kill_grace_s: float = 5.0
+    kill_grace_s: float = KILL_GRACE_S
     on_started: Callable[[int], None] | None = None
     tick: Callable[[], float | None] | None = None
 

@@ -16,6 +16,7 @@ from contextlib import suppress
 from typing import Final, Literal
 
 from little_loops.errors import StorageError
+from little_loops.fsm.schema import KILL_GRACE_S
 from little_loops.records import NamedTuple
 from little_loops.runs.folders import folder_of
 from little_loops.runs.holders import Holder
@@ -25,7 +26,6 @@ from little_loops.system import process_tree
 from little_loops.system.files import Folder
 from little_loops.system.process_table import SYSTEM
 
-KILL_GRACE_S: Final = 5.0
 MAX_SESSION_BYTES: Final = 4096
 
 
