@@ -62,6 +62,12 @@ def test_a_chart_by_loop(project: Project) -> None:
         """)
 
 
+def test_several_passes_have_a_price_each(project: Project) -> None:
+    passes = [VerifiedPass(wall_ms(), "/a/shop", "fix-types", run) for run in ("r", "s")]
+    add(project, turn(1, cost_usd=6.0), *passes)
+    assert project.ll("cost").stdout.splitlines()[-1] == "2 verified passes, $3.00 each"
+
+
 @pytest.mark.parametrize(
     ("by", "names"),
     [
