@@ -363,6 +363,11 @@ def test_save_writes_the_loop_and_runs_it(stage: Project) -> None:
     assert done.returncode == 0, done.stderr
     path = stage.root / ".loops/fix-answer.yaml"
     assert path.read_text() == SAVED
+    tested = ll(stage, "test", "--require-coverage")
+    assert (tested.returncode, tested.stdout) == (
+        0,
+        ".loops/tests/fix-answer.test.yaml  ...\n\n3 tests: 3 passed\n",
+    )
     assert shown(stage, "status", "fix-answer").startswith("fix-answer  ✓ completed")
     again = ll(stage, *COMMAND, "--save", "fix-answer")
     assert (again.returncode, again.stderr) == (

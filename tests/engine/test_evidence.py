@@ -1114,6 +1114,19 @@ def test_the_loops_own_file_is_protected_after_a_kill_before_anything_was_record
     assert (said.code, (project.root / "fix.loop").exists()) == (0, True)
 
 
+def test_a_package_does_not_replace_a_protected_test(tmp_path):
+    """Python imports `test_it/__init__.py` rather than `test_it.py`."""
+    replace = agent("mkdir test_it", "echo pass > test_it/__init__.py")
+    check = "python3 -m unittest -q test_it"
+    test = "import unittest\nclass T(unittest.TestCase):\n    def test(self): self.fail()\n"
+    project = Project(tmp_path)
+    (project.root / "test_it.py").write_text(test)
+    laid_out(project, replace, "evidence: {protect: [test_*.py]}\n", check)
+    said = run(project)
+    assert "! test_it/__init__.py was changed by the agent: restored" in said.stdout
+    assert (said.returncode, (project.root / "test_it/__init__.py").exists()) == (3, False)
+
+
 def test_what_an_agent_hid_from_git_counts(tmp_path):
     hide = agent(
         "git update-index --assume-unchanged tests/check.py",

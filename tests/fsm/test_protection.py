@@ -146,6 +146,16 @@ def test_what_is_written_counts_alone():
     assert protected_by(loop, ".loops/fix.yaml") == ("a/", "b")
 
 
+def test_a_package_may_not_take_the_place_of_a_protected_module():
+    protect = ("test_*.py", "!test_own.py", "/ci/check.py")
+    written = Evidence(protect=protect)
+    assert protected_by(loop_with(StateConfig("pytest", check=True), evidence=written)) == (
+        *protect,
+        "test_*/__init__.py",
+        "/ci/check/__init__.py",
+    )
+
+
 def test_what_the_checks_are_made_of_is_watched_beside_what_is_written():
     check = StateConfig("make test; ./check.sh", check=True)
     written = Evidence(protect=("tests/",))

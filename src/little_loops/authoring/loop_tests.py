@@ -462,3 +462,25 @@ def in_order(problems: list[Problem]) -> tuple[Problem, ...]:
         return (0, 0) if problem.place is None else (problem.place.line, problem.place.column)
 
     return tuple(sorted(dict.fromkeys(problems), key=position))
+
+
+# ── a first test file ──────────────────────────────────────────────────────────────────────────
+
+FIRST_TESTS = """\
+loop: {name}
+tests:
+  - name: a check that passes needs no fix
+    given: {{evaluate: 0}}
+    expect: {{status: completed, path: [evaluate, done]}}
+  - name: after a fix the check runs again
+    given: {{evaluate: [1, 0], fix: 0}}
+    expect: {{status: completed, path: [evaluate, fix, evaluate, done]}}
+  - name: a check that cannot run is an error, not something to fix
+    given: {{evaluate: 127}}
+    expect: {{status: failed, reason: error}}
+"""
+
+
+def first_tests(name: str) -> str:
+    """Return a test file for a loop of one `check` and one `fix`, to begin with."""
+    return FIRST_TESTS.format(name=name)

@@ -56,7 +56,7 @@ class Conflict(NamedTuple):
     doing: str
 
     def __str__(self) -> str:
-        """Return what the other run is doing, for the line about the scope."""
+        """Return which run it is, what it is doing and on which paths, to follow `taken:`."""
         match self.doing:
             case "killed":
                 return f"'{self.name}' was killed, but its action is still working on {self.scope}"

@@ -34,7 +34,7 @@ from little_loops.fsm.state import UNFINISHED
 from little_loops.hosts.base import host_named
 from little_loops.records import NamedTuple
 from little_loops.reporting.escape import visible
-from little_loops.runs.project import find_project, is_loop_name
+from little_loops.runs.project import TEST_SUFFIXES, TESTS, find_project, is_loop_name, loops_of
 from little_loops.runs.reading import Runs
 from little_loops.runs.stored_run import StoredRun, current
 from little_loops.terminal.console import say, talk
@@ -79,7 +79,9 @@ class UntilArgs(
     scope: Sequence[str] | None = value(
         "the paths it works on; default: the whole project", metavar="PATH", many=True
     )
-    save: str | None = value("write the loop to .loops/NAME.yaml, and run that", metavar="NAME")
+    save: str | None = value(
+        "write the loop to .loops/NAME.yaml, with tests, and run that", metavar="NAME"
+    )
     no_try: bool = flag("do not try the check in a clean copy first")
     background: bool = flag("run in the background")
     dry_run: bool = flag("run nothing; show what would happen")
@@ -327,8 +329,22 @@ def _saved(args: UntilArgs, name: str, command: Command, found: LoopFile, root: 
     limits = Limits(loop.max_iterations, loop.timeout, loop.max_cost_usd)
     data = document(name, command, limits, clean=loop.evidence.clean)
     new = write(root, name, dump_document(data, [MODELINE]))
+    new |= _saved_tests(root, name)
     if not args.quiet and not args.json:
         for path, why in new.items():
             talk(f"wrote {os.path.relpath(path)} ({why})")
     given = {"name": command.host, "model": command.model}
     return with_host(load_loop(name, root), {k: text for k, text in given.items() if text}, root)
+
+
+def _saved_tests(root: str, name: str) -> dict[str, str]:
+    """Write tests of the new loop, unless there are some. Return the new file and what it is."""
+    from little_loops.authoring.loop_tests import first_tests
+
+    path = os.path.join(root, loops_of(root), TESTS, f"{name}{TEST_SUFFIXES[0]}")
+    if os.path.lexists(path):
+        return {}
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "x", encoding="utf-8") as stream:
+        stream.write(first_tests(name))
+    return {path: "its tests, for `ll-loop test`"}

@@ -89,7 +89,11 @@ def load_document(data: Mapping[str, Any], root: str, *, evidence: bool = True) 
 
 
 def _valid(definition: Definition, path: str, root: str, *, evidence: bool) -> LoopFile:
-    """Return the loop with settings and its warnings; raise `DefinitionError` if it has errors."""
+    """Return the loop with the project's settings, and its warnings.
+
+    Raises `DefinitionError` with all problems if one is an error. Without `evidence`, problems with
+    recording evidence are ignored.
+    """
     problems = definition.problems
     if definition.loop is not None:
         problems += agent_problems(definition, root)

@@ -25,6 +25,7 @@ from little_loops.templates.shell.words import Finding
 from little_loops.templates.splice import spliced
 
 LOOPS = ".loops"
+MODULE, PACKAGE = ".py", "__init__.py"
 TEST_NAMES = frozenset({"test", "tests", "spec", "__tests__", "e2e"})
 _PACKAGE = ("package.json", ".npmrc")
 ConfigFiles = Mapping[str, tuple[str, ...]]
@@ -72,9 +73,17 @@ def protected_by(loop: FSMLoop, file: str | None = None) -> tuple[str, ...]:
     """Return the patterns of protected files: as set, else the loop files and the files that its
     checks name or read. `file` is the loop's own file, relative to the project."""
     if loop.evidence.protect is not None:
-        return loop.evidence.protect
+        return (*loop.evidence.protect, *_packages_instead_of(loop.evidence.protect))
     found = [*_loop_file_pattern(file), f"/{LOOPS}/*.yaml", f"/{LOOPS}/tests/"]
     return tuple(dict.fromkeys([*found, *_patterns_of_checks(loop, CONFIG_FILES)]))
+
+
+def _packages_instead_of(patterns: tuple[str, ...]) -> Iterator[str]:
+    """Yield the packages that Python would import instead of protected modules: of `test_a.py` and
+    `test_a/__init__.py`, it takes the second."""
+    for pattern in patterns:
+        if pattern.endswith(MODULE) and not pattern.startswith("!"):
+            yield f"{pattern.removesuffix(MODULE)}/{PACKAGE}"
 
 
 def watched_by(loop: FSMLoop) -> tuple[str, ...]:

@@ -134,11 +134,11 @@ class Outputs:
             os.close(descriptor)
 
     def shown(self, stored: Stored, start: int, end: int) -> bytes:
-        """Return the bytes from `start` to `end` with secrets hidden; a secret that began before
-        `start` is left out.
+        """Return the bytes from `start` to `end` with secrets hidden: a mask where one begins, and
+        nothing for the rest of one that began before `start`.
 
-        If secrets were not looked for when it was written, hide those of this process's
-        environment.
+        If secrets were not looked for when it was written, those of this process's environment are
+        hidden; one that is cut by `start` or `end` is then not recognised.
         """
         data = self.read(stored, start, end)
         if stored.secrets is None:
@@ -223,8 +223,11 @@ def open_outputs(files: RunFiles) -> Outputs | None:
 
 
 def read_output(files: RunFiles, step: int, attempt: int, stream: StreamName, offset: int) -> bytes:
-    """Return a raw piece of an action's output from `offset` on, of at most `CHUNK` bytes; empty at
-    the current end, or if there is no such action."""
+    """Return a piece of what an action printed, from `offset` on and of at most `CHUNK` bytes, with
+    its secrets; empty at the current end, or if there is no such action.
+
+    The `stdout` of an agent's action is the event stream of its program, not the agent's text.
+    """
     outputs = open_outputs(files)
     if outputs is None:
         return b""

@@ -282,7 +282,9 @@ class ContentWalk:
                 yield TreeEntry(DIRECTORY, os.fsencode(name), id)
 
     def scoped_tree(self, scope: Sequence[str]) -> bytes:
-        """Return the id of the tree with only the content at or below these paths."""
+        """Store the tree with only the content at or below these paths (`.`: all), as the last `take`
+        found it. Return its id; that of the empty tree if there is nothing.
+        """
         if "." in scope:
             return self.tree(self.root) or EMPTY_TREE
         parts = [tuple(path.split("/")) for path in scope]

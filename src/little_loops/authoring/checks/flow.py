@@ -138,7 +138,9 @@ def _transitions_of(
 
 
 def _edges_after_interrupt(loop: FSMLoop, name: str, state: StateConfig) -> Iterator[Edge]:
-    """Yield the edges that a resume takes after an interruption."""
+    """Yield the edges that a resume takes if the action was interrupted: to `on_interrupt`, or those of
+    an error. The target may be `$current`, which is no state; `flow_of` drops it.
+    """
     request = state.on_interrupt or loop.on_interrupt
     if request == AS_ERROR:
         for transition in _transitions_of(loop, name, state, ERROR):

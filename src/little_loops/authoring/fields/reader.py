@@ -137,9 +137,11 @@ class Reader:
     def fields(
         self, node: Map, table: Table, where: str, words: Collection[str] | None = ()
     ) -> dict[str, Any]:
-        """Like `record`, but leave the names of unreadable fields in `spoiled`.
+        """Read a mapping by its table, and return the fields that could be read.
 
-        `words` may also be written as `on_<word>`; None means that they are not known.
+        The names of the others are added to `spoiled`, which the caller sets aside before. `words` may
+        also be written as `on_<word>`; with None (they are not known), each `on_…` is checked, but left
+        out of the result.
         """
         before, outer = len(self.problems), self._field
         given: dict[str, Any] = {}

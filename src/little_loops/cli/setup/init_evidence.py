@@ -166,7 +166,10 @@ def configuration(root: str) -> tuple[str, ...]:
 
 
 def _file_names(root: str) -> Iterator[str]:
-    """Yield the names of the project's files, up to a limit of directories."""
+    """Yield the names of the project's files, without their directories.
+
+    Hidden directories and `NOT_OURS` are skipped; it stops after `MOST_FOLDERS`.
+    """
     for count, (_, folders, files) in enumerate(os.walk(root)):
         if count == MOST_FOLDERS:
             return
