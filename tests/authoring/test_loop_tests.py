@@ -13,6 +13,7 @@ from little_loops.authoring.loop_tests import (
     LoopTest,
     LoopTestFile,
     Outcome,
+    first_tests,
     load_tests,
 )
 from little_loops.errors import Place
@@ -171,3 +172,10 @@ def test_a_loop_without_actions_has_nothing_to_give():
          4 |     given: {x: 1}
            |             ^
            = help: it has none""")
+
+
+def test_the_first_tests_of_a_loop_are_valid():
+    short = load("check: make\nfix: make fix\n", "short.yaml", "short").loop
+    assert short is not None
+    found = load_tests(first_tests("short"), "short.test.yaml", lambda _: short)
+    assert (len(found.tests), found.problems) == (3, ())
