@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from signal import SIGTERM
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -39,7 +40,9 @@ def prepared(project: Path, deadline_ms: int | None = None, **more: Any) -> Acti
     environ = {"PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
     at = Workplace(str(project), str(run_dir), environ, **more)
     job = Job("prepare", 1, 1, 1, 5, {}, {}, None, 5.0, deadline_ms, "action")
-    return run_builtin(at, RUN, RunBuiltin(job, "relay.prepare"), Filled("", {}, INPUTS))
+    # What is left of a run is found by its id, so two tests at once may not share one.
+    run = RUN._replace(run=uuid4().hex)
+    return run_builtin(at, run, RunBuiltin(job, "relay.prepare"), Filled("", {}, INPUTS))
 
 
 @pytest.fixture
