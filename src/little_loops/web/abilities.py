@@ -1,0 +1,183 @@
+"""What can be done with a run now, and why not, in the words of the command.
+
+This only decides which buttons a page offers. The command checks again, and has the last word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from little_loops.fsm.endings import NOTHING_TO_RESUME
+from little_loops.fsm.evidence import has_agent
+from little_loops.fsm.gates import open_gate
+from little_loops.fsm.schema import FSMLoop
+from little_loops.fsm.state import UNFINISHED
+from little_loops.records import NamedTuple
+from little_loops.runs.view import RunView
+from little_loops.terminal.durations import now_ms
+from little_loops.terminal.summaries import clause_of, since
+from little_loops.web.security import Policy
+
+READ_ONLY = "the server was started with `--read-only`"
+NO_EDIT = "loop files cannot be changed here"
+
+
+class Refusal(NamedTuple):
+    message: str
+    help: str | None = None
+
+
+Check = Callable[[RunView, FSMLoop | None, bool], Refusal | None]
+
+
+def can(verb: str, refusal: Refusal | None) -> dict[str, Any]:
+    message, help = refusal if refusal is not None else (None, None)
+    return {"verb": verb, "allowed": refusal is None, "reason": message, "help": help}
+
+
+def abilities(
+    policy: Policy, view: RunView, machine: FSMLoop | None = None, *, is_newest: bool = True
+) -> list[dict[str, Any]]:
+    """Return what can be done with a run; more precisely if its machine is known.
+
+    `is_newest`: no later run has its name.
+    """
+    return [
+        can(verb, _refusal(policy, verb, check(view, machine, is_newest)))
+        for verb, check in CHECKS.items()
+    ]
+
+
+def _refusal(policy: Policy, verb: str, found: Refusal | None) -> Refusal | None:
+    return Refusal(READ_ONLY) if policy.read_only and verb not in READING else found
+
+
+def can_create(policy: Policy) -> dict[str, Any]:
+    return can("create", _editing(policy))
+
+
+def can_edit(policy: Policy) -> dict[str, Any]:
+    return can("edit", _editing(policy))
+
+
+def _editing(policy: Policy) -> Refusal | None:
+    if policy.read_only:
+        return Refusal(READ_ONLY)
+    return None if policy.edit else Refusal(NO_EDIT, "start `ll-loop web --edit`")
+
+
+def can_run(policy: Policy, problem: str | None, fix: str | None) -> dict[str, Any]:
+    """Return whether a loop can be run; `problem` is what is wrong with its file."""
+    if policy.read_only:
+        return can("run", Refusal(READ_ONLY))
+    return can("run", None if problem is None else Refusal(problem, fix))
+
+
+# ── one check a verb ───────────────────────────────────────────────────────────────────────────
+
+
+def _stop(view: RunView, _: FSMLoop | None, __: bool) -> Refusal | None:
+    if view.holder is not None:
+        return None
+    return Refusal(f"{view.name} is not running: {since(view, now_ms())}")
+
+
+def _resume(view: RunView, machine: FSMLoop | None, is_newest: bool) -> Refusal | None:
+    name = view.name
+    if view.path:
+        return Refusal(
+            f"`{name}` was started by `{view.root_name}`, and continues with it",
+            f"`ll-loop resume {view.root_name}` continues both",
+        )
+    if view.is_alive:
+        pid = view.holder.pid if view.holder else 0
+        return Refusal(
+            f"Cannot start '{name}' - it is already {view.status} (pid {pid})",
+            f"`ll-loop status {name}` shows it, `ll-loop stop {name}` ends it; `--queue` waits for it",
+        )
+    if not is_newest:
+        return _not_newest(view)
+    if view.summary is None:
+        return None if view.damage is None or view.status == "damaged" else Refusal(view.damage)
+    why = NOTHING_TO_RESUME.get((view.status, view.reason or ""))
+    if why is not None:
+        state = view.summary.current_state
+        return Refusal(f"nothing to resume in `{name}`: {why.format(state=state)}")
+    return None
+
+
+def _answer(view: RunView, _: FSMLoop | None, is_newest: bool) -> Refusal | None:
+    name, summary = view.name, view.summary
+    if view.is_alive or summary is None or open_gate(summary) is None:
+        how = clause_of("running") if view.is_alive else clause_of(view.status)
+        if view.is_crashed:
+            how = "was interrupted (crashed)"
+        return Refusal(f"`{name}` is not waiting at a gate: it {how}")
+    return None if is_newest else _not_newest(view)
+
+
+def _tell(view: RunView, machine: FSMLoop | None, is_newest: bool) -> Refusal | None:
+    name = view.name
+    can_get = view.is_alive or view.status in UNFINISHED or _resume(view, machine, True) is None
+    if view.summary is None or not can_get:
+        help = f"`ll-loop run {name}` starts it again" if view.has_file else None
+        return Refusal(f"`{name}` {clause_of(view.status)}, so no agent would get the note", help)
+    if not is_newest:
+        return _not_newest(view)
+    if machine is not None and not has_agent(machine):
+        return Refusal(f"`{name}` has no agent that could get the note")
+    return None
+
+
+def _fork(view: RunView, _: FSMLoop | None, __: bool) -> Refusal | None:
+    if view.status == "queued" or view.summary is None:
+        return Refusal(f"`{view.name}` has not started yet")
+    return None
+
+
+def _undo(view: RunView, _: FSMLoop | None, __: bool) -> Refusal | None:
+    name, parent = view.name, view.root_name
+    if view.path:
+        return Refusal(
+            f"`{name}` was started by `{parent}`, and cannot be undone alone",
+            f"`ll-loop undo {parent}` undoes both; `--to STEP` goes back to one of the steps of"
+            f" `{parent}`",
+        )
+    if view.is_alive:
+        return Refusal(f"`{name}` is running", f"`ll-loop stop {name}` first")
+    if view.summary is None:
+        return Refusal(f"`{name}` cannot be read: {view.damage}")
+    return None
+
+
+def _receipt(view: RunView, _: FSMLoop | None, __: bool) -> Refusal | None:
+    if view.is_alive:
+        return Refusal(f"`{view.name}` is still running", "a receipt is for a run that has ended")
+    return None if view.damage is None else Refusal(view.damage)
+
+
+def _report(view: RunView, _: FSMLoop | None, __: bool) -> Refusal | None:
+    if view.damage is not None:
+        return Refusal(view.damage)
+    if view.status == "queued":
+        return Refusal(f"`{view.name}` has recorded nothing yet")
+    return None
+
+
+def _not_newest(view: RunView) -> Refusal:
+    return Refusal(f"`{view.name}` has run again since", "only its last run can be continued")
+
+
+CHECKS: dict[str, Check] = {
+    "stop": _stop,
+    "resume": _resume,
+    "approve": _answer,
+    "reject": _answer,
+    "tell": _tell,
+    "fork": _fork,
+    "undo": _undo,
+    "receipt": _receipt,
+    "report": _report,
+}
+READING = ("receipt", "report")

@@ -1,0 +1,262 @@
+"""The buttons of the page: each runs the command of its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from little_loops.records import NamedTuple
+from little_loops.runs.layout import RunFiles
+from little_loops.runs.project import is_run_name
+from little_loops.web.commands import command_name, refused, result_of, run_command
+from little_loops.web.errors import ApiError, bad_request
+from little_loops.web.keys import loop_key, run_key
+from little_loops.web.questions import Query, Question
+
+if TYPE_CHECKING:
+    from little_loops.web.site import FoundRun, Project, Site
+
+MOST_VALUES = 1000
+
+
+class Field(NamedTuple):
+    """A value of a request's body, and the option that it becomes."""
+
+    option: str
+    kind: type | tuple[type, ...]
+
+
+TEXT, NUMBER, AMOUNT, FLAG = str, int, (int, float), bool
+LIMITS = {
+    "max_iterations": Field("--max-iterations", NUMBER),
+    "timeout": Field("--timeout", TEXT),
+    "max_cost": Field("--max-cost", AMOUNT),
+    "max_tokens": Field("--max-tokens", NUMBER),
+}
+RUN = {
+    **LIMITS,
+    "id": Field("--id", TEXT),
+    "queue": Field("--queue", FLAG),
+    "fresh": Field("--fresh", FLAG),
+    "worktree": Field("--worktree", FLAG),
+    "context": Field("--context", dict),
+}
+RESUME = {
+    **LIMITS,
+    "max_continuations": Field("--max-continuations", NUMBER),
+    "over_budget": Field("--over-budget", FLAG),
+    "queue": Field("--queue", FLAG),
+    "from": Field("--from", TEXT),
+    "definition": Field("--definition", TEXT),
+    "context": Field("--context", dict),
+}
+APPROVE = {
+    "message": Field("--message", TEXT),
+    "to": Field("--to", TEXT),
+    "definition": Field("--definition", TEXT),
+}
+REJECT = {"message": Field("--message", TEXT), "definition": Field("--definition", TEXT)}
+FORK = {
+    "at": Field("--at", NUMBER),
+    "id": Field("--id", TEXT),
+    "max_iterations": Field("--max-iterations", NUMBER),
+    "context": Field("--context", dict),
+}
+UNDO = {
+    "to": Field("--to", NUMBER),
+    "dry_run": Field("--dry-run", FLAG),
+    "force": Field("--force", FLAG),
+}
+
+
+def questions() -> list[Question]:
+    posts: dict[str, Callable[[Site, Query], Mapping[str, Any]]] = {
+        "stop": stop,
+        "resume": resume,
+        "approve": approve,
+        "reject": reject,
+        "tell": tell,
+        "fork": fork,
+        "undo": undo,
+    }
+    return [
+        Question("/api/loops/{loop}/run", run, "POST"),
+        Question("/api/templates", templates),
+        Question("/api/loops", create, "POST"),
+        *(Question(f"/api/runs/{{run}}/{verb}", each, "POST") for verb, each in posts.items()),
+    ]
+
+
+# ── the body of a request as options ───────────────────────────────────────────────────────────
+
+
+def options(body: Mapping[str, Any], fields: Mapping[str, Field], *more: str) -> list[str]:
+    """Return a body as options of a command; `more` are names that the caller handles.
+
+    An option and its value are one word, so that no value is read as an option. Raises `ApiError`
+    for an unknown name or a value of the wrong type.
+    """
+    unknown = sorted(body.keys() - fields.keys() - set(more))
+    if unknown:
+        known = ", ".join(f"`{name}`" for name in sorted({*fields, *more}))
+        raise bad_request(f"the request has an unknown field `{unknown[0]}`; known are {known}")
+    return [word for name, field in fields.items() for word in _option(body, name, field)]
+
+
+def _option(body: Mapping[str, Any], name: str, field: Field) -> Iterator[str]:
+    value = body.get(name)
+    if value is None:
+        return
+    if not isinstance(value, field.kind) or (isinstance(value, bool) and field.kind is not FLAG):
+        raise bad_request(f"`{name}` has a wrong type")
+    if field.kind is FLAG:
+        if value:
+            yield field.option
+    elif isinstance(value, dict):
+        if len(value) > MOST_VALUES or not all(isinstance(each, str) for each in value.values()):
+            raise bad_request(f"the values of `{name}` must be texts")
+        yield from (f"{field.option}={key}={text}" for key, text in value.items())
+    else:
+        yield f"{field.option}={value}"
+
+
+def _done(
+    verb: str, key: str | None, result: Mapping[str, Any], lines: list[str]
+) -> dict[str, Any]:
+    return {"schema": 1, "verb": verb, "key": key, "lines": lines, "result": result}
+
+
+# ── loops ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def run(site: Site, query: Query) -> Mapping[str, Any]:
+    """Start a run in the background, or return what it would do."""
+    project, path = site.loop(query.path["loop"])
+    words = options(query.body, RUN, "dry_run")
+    if query.body.get("dry_run") is True:
+        return _dry_run(project, [path, *words])
+    result, lines = result_of(project, "run", path, "--background", "--json", *words)
+    return _done("run", _key_of(project, result), result, lines)
+
+
+def _key_of(project: Project, result: Mapping[str, Any]) -> str | None:
+    """Return the key of the run that a command has named; None if it has named none."""
+    name = result.get("name")
+    if not isinstance(name, str) or not is_run_name(name):
+        return None
+    return run_key(project.key, RunFiles(project.root, name))
+
+
+def _dry_run(project: Project, words: list[str]) -> Mapping[str, Any]:
+    printed = run_command(project, "run", "--dry-run", *words)
+    if printed.code:
+        # Once more, for the error as data: of a loop file there may be many.
+        result_of(project, "run", "--dry-run", "--json", *words)
+        raise refused(printed, {})
+    return {"schema": 1, "lines": printed.out.decode("utf-8", "replace").splitlines()}
+
+
+def templates(site: Site, _: Query) -> Mapping[str, Any]:
+    """Return the templates for a new loop."""
+    from little_loops.definitions.loop_templates import TEMPLATES  # rarely asked for
+
+    found = [
+        {"name": name, "title": each.title, "description": each.loop}
+        for name, each in TEMPLATES.items()
+    ]
+    return {"schema": 1, "templates": found}
+
+
+def create(site: Site, query: Query) -> Mapping[str, Any]:
+    """Write a new loop from a template, as `ll-loop init` does."""
+    project = site.project(_text(query.body, "project", ""))
+    template = _text(query.body, "template", "")
+    if not template:
+        raise bad_request("`template` is missing")
+    printed = run_command(project, "init", "--yes", f"--template={template}")
+    if printed.code:
+        raise refused(printed, {})
+    from little_loops.definitions.loop_templates import TEMPLATES
+
+    lines = printed.out.decode("utf-8", "replace").splitlines()
+    file = f"{TEMPLATES[template].loop}.yaml" if template in TEMPLATES else ""
+    key = loop_key(project.key, file)
+    return {"schema": 1, "key": key, "file": file, "lines": lines}
+
+
+def _text(body: Mapping[str, Any], name: str, default: str) -> str:
+    value = body.get(name, default)
+    if not isinstance(value, str):
+        raise bad_request(f"`{name}` must be a text")
+    return value
+
+
+# ── runs ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def stop(site: Site, query: Query) -> Mapping[str, Any]:
+    found = _latest(site, query)
+    options(query.body, {})
+    return _carry_out("stop", found, [])
+
+
+def resume(site: Site, query: Query) -> Mapping[str, Any]:
+    return _carry_out(
+        "resume", _latest(site, query), [*options(query.body, RESUME), "--background"]
+    )
+
+
+def approve(site: Site, query: Query) -> Mapping[str, Any]:
+    words = options(query.body, APPROVE)
+    return _carry_out("approve", _latest(site, query), [*words, "--background"])
+
+
+def reject(site: Site, query: Query) -> Mapping[str, Any]:
+    words = options(query.body, REJECT)
+    return _carry_out("reject", _latest(site, query), [*words, "--background"])
+
+
+def tell(site: Site, query: Query) -> Mapping[str, Any]:
+    found = _latest(site, query)
+    options(query.body, {}, "text")
+    return _carry_out("tell", found, ["--", _text(query.body, "text", "")])
+
+
+def fork(site: Site, query: Query) -> Mapping[str, Any]:
+    """Fork a run after a step, and start the fork unless `start` is false."""
+    found = site.run(query.path["run"])
+    words = options(query.body, FORK, "start")
+    starts = query.body.get("start", True) is not False
+    past = command_name(found.view)[1:]
+    how = "--background" if starts else "--no-start"
+    return _carry_out("fork", found, [*past, *words, how])
+
+
+def undo(site: Site, query: Query) -> Mapping[str, Any]:
+    found = site.run(query.path["run"])
+    words = options(query.body, UNDO)
+    return _carry_out("undo", found, [*command_name(found.view)[1:], *words])
+
+
+def _latest(site: Site, query: Query) -> FoundRun:
+    """Return a run that is the last one of its name: commands take no other. Raises `ApiError`."""
+    from little_loops.web.run_page import is_newest
+
+    found = site.run(query.path["run"])
+    if not is_newest(found):
+        raise ApiError(
+            409,
+            "refused",
+            f"`{found.view.name}` has run again since",
+            "only its last run can be continued",
+        )
+    return found
+
+
+def _carry_out(verb: str, found: FoundRun, words: list[str]) -> dict[str, Any]:
+    """Run a command for a run, and return what it did."""
+    project, view = found
+    result, lines = result_of(project, verb, "--json", view.name, *words)
+    starts = verb in ("resume", "approve", "reject", "fork")
+    key = _key_of(project, result) if starts else None
+    return _done(verb, key or found.key, result, lines)

@@ -1,0 +1,108 @@
+"""Run the commands of `ll-loop`: a button does what the command does, with its checks and words.
+
+A command runs in a process of its own, so that it is the same command, in the directory of its
+project, whatever happens to this server. See docs/adr/0025-the-page.md.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from little_loops.records import NamedTuple
+from little_loops.runs.view import RunView
+from little_loops.web.errors import ApiError, bad_request
+
+if TYPE_CHECKING:
+    from little_loops.web.site import Project
+
+LONGEST_S = 300
+LONGEST_ARGUMENT = 1 << 17
+"""Linux accepts no longer one."""
+
+
+class Printed(NamedTuple):
+    """What a command printed, and its exit code."""
+
+    code: int
+    out: bytes
+    err: str
+
+
+def run_command(project: Project, *words: str) -> Printed:
+    """Run a command in a project and wait for it. Raises `ApiError` if it cannot be started."""
+    if any(
+        "\0" in word or len(word.encode("utf-8", "replace")) > LONGEST_ARGUMENT for word in words
+    ):
+        raise bad_request("a value is too long, or has a null character")
+    try:
+        done = subprocess.run(
+            # -P: a module in the project directory must not be imported instead of ours.
+            [sys.executable, "-P", "-m", "little_loops", *words],
+            cwd=project.root,
+            env={**os.environ, "NO_COLOR": "1"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            start_new_session=True,  # Ctrl-C ends the page, not what it has just started
+            timeout=LONGEST_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise ApiError(504, "timeout", f"the command took longer than {LONGEST_S} s") from None
+    except (OSError, ValueError) as error:
+        raise ApiError(500, "not_started", f"cannot start `ll-loop {words[0]}`: {error}") from error
+    return Printed(done.returncode, done.stdout, done.stderr.decode("utf-8", "replace"))
+
+
+def result_of(project: Project, *words: str) -> tuple[dict[str, Any], list[str]]:
+    """Run a command with `--json`. Return what it printed, and its warnings and hints.
+
+    Raises `ApiError` with the words of the command if it refused.
+    """
+    printed = run_command(project, *words)
+    result = _object(printed.out)
+    if printed.code or "error" in result:
+        raise refused(printed, result)
+    return result, printed.err.splitlines()
+
+
+def output_of(project: Project, *words: str) -> bytes:
+    """Run a command that prints a file. Raises `ApiError` with its words if it refused."""
+    printed = run_command(project, *words)
+    if printed.code:
+        raise refused(printed, {})
+    return printed.out
+
+
+def refused(printed: Printed, result: Mapping[str, Any]) -> ApiError:
+    """Return the error of a command that refused, in its own words."""
+    error = result.get("error")
+    if isinstance(error, dict) and isinstance(error.get("message"), str):
+        return ApiError(409, "refused", error["message"], error.get("help"))
+    lines = [line for line in printed.err.splitlines() if line.strip()]
+    first = next((line for line in lines if line.startswith("error")), "")
+    help = next((line.partition("help: ")[2] for line in lines if "= help: " in line), None)
+    message = first.partition(": ")[2] or (lines[-1] if lines else f"exit code {printed.code}")
+    return ApiError(409, "refused", message, help)
+
+
+def _object(raw: bytes) -> dict[str, Any]:
+    """Return the last JSON object that was printed, on a line of its own; empty if there is none."""
+    for line in reversed(raw.splitlines()):
+        try:
+            found = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(found, dict):
+            return found
+    return {}
+
+
+def command_name(view: RunView) -> Sequence[str]:
+    """Return the words that name a run for a command that also takes past ones."""
+    stem = view.files.stem
+    return (view.name,) if stem is None else (view.name, f"--run={stem}")

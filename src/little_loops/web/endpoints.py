@@ -1,0 +1,81 @@
+"""Turn a function that answers a question into a route: body, threads, JSON and errors.
+
+Answers are made in a thread, because they read files, and a stream must not wait for that.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from anyio.to_thread import run_sync
+from starlette.responses import Response
+from starlette.routing import Route
+
+from little_loops.errors import LittleLoopsError, StorageError
+from little_loops.system.files import to_json
+from little_loops.web.errors import ApiError, bad_request
+from little_loops.web.questions import Answer, Download, Handler, Query
+from little_loops.web.security import MAX_BODY, too_large
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from little_loops.web.site import Site
+
+
+def route(site: Site, path: str, handler: Handler, method: str = "GET") -> Route:
+    """Return the route of a function."""
+
+    async def endpoint(request: Request) -> Response:
+        try:
+            body = {} if method == "GET" else await read_body(request)
+            query = Query(request.path_params, request.query_params, body)
+            return as_response(await run_sync(handler, site, query))
+        except Exception as error:
+            return error_response(error)
+
+    return Route(path, endpoint, methods=[method])
+
+
+async def read_body(request: Request) -> Mapping[str, Any]:
+    """Return the body of a request as a JSON object; empty if there is none. Raises `ApiError`."""
+    data = b""
+    async for piece in request.stream():
+        data += piece
+        if len(data) > MAX_BODY:
+            raise too_large()
+    try:
+        body = json.loads(data or b"{}")
+    except (ValueError, RecursionError):
+        raise bad_request("the body is not valid JSON") from None
+    if not isinstance(body, dict):
+        raise bad_request("the body must be a JSON object")
+    return body
+
+
+def as_response(answer: Answer) -> Response:
+    if isinstance(answer, Download):
+        headers = {"Content-Disposition": f'attachment; filename="{answer.name}"'}
+        return Response(answer.data, media_type=answer.content_type, headers=headers)
+    return json_response(answer)
+
+
+def json_response(document: Mapping[str, Any], status: int = 200) -> Response:
+    return Response(to_json(document), status, media_type="application/json")
+
+
+def error_response(error: Exception) -> Response:
+    """Return the answer for an error: the words of the engine, and for a bug only its kind."""
+    match error:
+        case ApiError():
+            found = error
+        case StorageError():
+            found = ApiError(500, "storage", error.message, error.help)
+        case LittleLoopsError():
+            found = ApiError(409, "refused", error.message, error.help)
+        case _:
+            what = f"this is a bug in ll-loop: {type(error).__name__}"
+            found = ApiError(500, "bug", what, "please report it")
+    return json_response(found.as_json(), found.status)

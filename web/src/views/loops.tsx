@@ -1,0 +1,394 @@
+/* The loops of the project: how their last runs ended, what a run takes, and a way to start one. */
+
+import { useEffect, useState } from "preact/hooks";
+import type { Created, Done, DryRun, LoopDetail, LoopRow, Loops, Server, Templates } from "../api";
+import { Failure, loopPath } from "../client";
+import { canDo, LimitFields, limitsOf } from "../components/actions";
+import { Command, Dialog, Empty, Icon, Loading, Message, Panel, Problem, sentence, Status } from "../components/basics";
+import { Strip } from "../components/endings";
+import { Graph } from "../components/graph";
+import { useAnswer, useClient } from "../context";
+import { duration, money, percent, plural } from "../format";
+import { follow, throttled } from "../live";
+import { go, hrefs } from "../router";
+
+/** Load something again whenever a loop or a run changes. */
+function useListStream(reload: () => Promise<void>): void {
+  const client = useClient();
+  useEffect(() => {
+    const leave = new AbortController();
+    const again = throttled(reload, 500);
+    void follow(
+      client,
+      () => "/api/stream",
+      (item) => {
+        if (item.type !== "hello" && item.type !== "ping") again.ask();
+      },
+      leave.signal,
+      { main: true, again: () => again.ask() },
+    );
+    return () => {
+      leave.abort();
+      again.cancel();
+    };
+  }, [client]);
+}
+
+export function LoopsView({ server }: { server: Server }) {
+  const { data, error, reload } = useAnswer<Loops>("/api/loops");
+  const [creating, setCreating] = useState(false);
+  useListStream(reload);
+  const create = canDo(server.can, "create");
+  return (
+    <>
+      <header class="view-head">
+        <h1 tabIndex={-1}>Loops</h1>
+        {create?.allowed && (
+          <button type="button" onClick={() => setCreating(true)}>
+            New loop
+          </button>
+        )}
+      </header>
+      {error && <Problem failure={error} retry={() => void reload()} />}
+      {!data && !error && <Loading what="loops" />}
+      {data?.loops.length === 0 && (
+        <Empty title="No loops yet">
+          <p>A loop is a file in <code>.loops/</code>. This writes one that suits the project:</p>
+          <Command text="ll-loop init" />
+        </Empty>
+      )}
+      {data && data.loops.length > 0 && (
+        <ul class="loops">
+          {data.loops.map((loop) => (
+            <LoopItem key={loop.key} loop={loop} projects={server.projects.length} />
+          ))}
+        </ul>
+      )}
+      {creating && <CreateDialog close={() => setCreating(false)} created={() => void reload()} />}
+    </>
+  );
+}
+
+function LoopItem({ loop, projects }: { loop: LoopRow; projects: number }) {
+  const [starting, setStarting] = useState(false);
+  const run = canDo(loop.can, "run");
+  const edit = canDo(loop.can, "edit");
+  return (
+    <li class="loop">
+      <div class="loop-name">
+        <h2>
+          <a href={hrefs.loop(loop.key)} class="mono name">
+            <bdi>{loop.name}</bdi>
+          </a>
+          {loop.paradigm && <span class="tag">{loop.paradigm}</span>}
+          {projects > 1 && <span class="tag">{loop.project}</span>}
+        </h2>
+        {loop.description && (
+          <p class="muted" dir="auto">
+            {loop.description}
+          </p>
+        )}
+        {loop.problem && (
+          <p class="loop-problem">
+            <Status tone={loop.errors ? "bad" : "warn"} word={loop.problem} /> {loop.fix && <code>{loop.fix}</code>}
+          </p>
+        )}
+        {loop.current.map((row) => (
+          <p key={row.key} class="loop-current">
+            <a href={hrefs.run(row.key)}>
+              <Status tone={row.tone} word={row.word} />
+            </a>
+            {row.state && (
+              <span class="muted">
+                {" "}
+                in <bdi class="mono">{row.state}</bdi>
+              </span>
+            )}
+          </p>
+        ))}
+      </div>
+      <div class="loop-strip">
+        <Strip endings={loop.endings} />
+      </div>
+      <dl class="loop-numbers">
+        <div>
+          <dt>completed</dt>
+          <dd class="number">{loop.success_rate === null ? "–" : percent(loop.success_rate)}</dd>
+        </div>
+        <div>
+          <dt>median time</dt>
+          <dd class="number">{loop.median_duration_ms === null ? "–" : duration(loop.median_duration_ms)}</dd>
+        </div>
+        <div>
+          <dt>median cost</dt>
+          <dd class="number">{loop.median_cost_usd ? money(loop.median_cost_usd) : "–"}</dd>
+        </div>
+        <div>
+          <dt>runs</dt>
+          <dd class="number">{loop.runs}</dd>
+        </div>
+      </dl>
+      <div class="loop-actions">
+        {run?.allowed && (
+          <button type="button" class="primary" onClick={() => setStarting(true)} aria-label={`Run ${loop.name}`}>
+            Run
+          </button>
+        )}
+        {edit?.allowed && (
+          <a class="button" href={hrefs.edit(loop.key)} aria-label={`Edit ${loop.name}`}>
+            Edit
+          </a>
+        )}
+      </div>
+      {starting && <RunDialog loopKey={loop.key} name={loop.name} close={() => setStarting(false)} />}
+    </li>
+  );
+}
+
+/** Starts a run in the background: it outlives the page. */
+export function RunDialog(props: { loopKey: string; name: string; close: () => void }) {
+  const client = useClient();
+  const { data, error, reload } = useAnswer<LoopDetail>(loopPath(props.loopKey));
+  const [context, setContext] = useState<Record<string, string>>({});
+  const [limits, setLimits] = useState<Record<string, string>>({});
+  const [plan, setPlan] = useState<DryRun | null>(null);
+  const [failure, setFailure] = useState<Failure | null>(null);
+  const [busy, setBusy] = useState(false);
+  const consent = data?.consent ?? null;
+  const blocked = consent !== null && !consent.given;
+
+  async function send(dryRun: boolean): Promise<void> {
+    setBusy(true);
+    const body = { ...limitsOf(limits), ...(Object.keys(context).length ? { context } : {}), ...(dryRun ? { dry_run: true } : {}) };
+    try {
+      if (dryRun) setPlan(await client.send<DryRun>("POST", loopPath(props.loopKey, "/run"), body));
+      else {
+        const done = await client.send<Done>("POST", loopPath(props.loopKey, "/run"), body);
+        props.close();
+        if (done.key) go(hrefs.run(done.key));
+      }
+      setFailure(null);
+    } catch (error) {
+      if (!(error instanceof Failure)) throw error;
+      setFailure(error);
+    } finally {
+      setBusy(false);
+    }
+  }
+
+  return (
+    <Dialog title={`Run ${props.name}`} onClose={props.close} wide>
+      {error && <Problem failure={error} retry={() => void reload()} />}
+      {!data && !error && <Loading what="the loop" />}
+      {data && (
+        <form
+          onSubmit={(event) => {
+            event.preventDefault();
+            void send(false);
+          }}
+        >
+          {data.context.length > 0 && (
+            <fieldset>
+              <legend>Context</legend>
+              <p class="muted">
+                <Icon tone="warn" /> These values become part of scripts, as code. Enter only what you would type into a terminal.
+              </p>
+              <div class="fields">
+                {data.context.map((field) => (
+                  <label class="field" key={field.name}>
+                    <span class="mono">{field.name}</span>
+                    <input
+                      type="text"
+                      class="mono"
+                      dir="auto"
+                      value={context[field.name] ?? field.text}
+                      onInput={(event) => setContext({ ...context, [field.name]: event.currentTarget.value })}
+                    />
+                  </label>
+                ))}
+              </div>
+            </fieldset>
+          )}
+          <fieldset>
+            <legend>Limits</legend>
+            <LimitFields limits={data.limits ?? {}} values={limits} set={(name, value) => setLimits({ ...limits, [name]: value })} />
+          </fieldset>
+          {blocked && (
+            <div class="callout tone-warn">
+              <Icon tone="warn" />
+              <div>
+                <p>
+                  {consent.agents.join(", ")} would work without permission prompts, and you have not agreed to that for this project. To
+                  agree, run:
+                </p>
+                <Command text={consent.command} />
+              </div>
+            </div>
+          )}
+          {failure && <Problem failure={failure} />}
+          {plan && (
+            <pre class="block plan" tabIndex={0} aria-label="What would run">
+              {plan.lines.join("\n")}
+            </pre>
+          )}
+          <footer>
+            <button type="button" disabled={busy} onClick={() => void send(true)}>
+              Dry run
+            </button>
+            {!blocked && (
+              <button type="submit" class="primary" disabled={busy}>
+                Run
+              </button>
+            )}
+          </footer>
+        </form>
+      )}
+    </Dialog>
+  );
+}
+
+function CreateDialog(props: { close: () => void; created: () => void }) {
+  const client = useClient();
+  const { data, error } = useAnswer<Templates>("/api/templates");
+  const [template, setTemplate] = useState("");
+  const [name, setName] = useState("");
+  const [failure, setFailure] = useState<Failure | null>(null);
+  const chosen = template || data?.templates[0]?.name || "";
+  async function submit(event: Event): Promise<void> {
+    event.preventDefault();
+    try {
+      const made = await client.send<Created>("POST", "/api/loops", { template: chosen, ...(name ? { name } : {}) });
+      props.created();
+      props.close();
+      go(hrefs.edit(made.key));
+    } catch (error) {
+      if (!(error instanceof Failure)) throw error;
+      setFailure(error);
+    }
+  }
+  return (
+    <Dialog title="New loop" onClose={props.close}>
+      <form onSubmit={(event) => void submit(event)}>
+        {error && <Problem failure={error} />}
+        <fieldset>
+          <legend>Template</legend>
+          {data?.templates.map((each) => (
+            <label key={each.name} class="choice">
+              <input type="radio" name="template" checked={each.name === chosen} onChange={() => setTemplate(each.name)} />
+              <span>
+                <strong>{each.title}</strong>
+                <br />
+                <span class="muted">{each.description}</span>
+              </span>
+            </label>
+          ))}
+        </fieldset>
+        <label class="field">
+          <span>
+            Name <small class="muted">optional</small>
+          </span>
+          <input type="text" class="mono" value={name} onInput={(event) => setName(event.currentTarget.value)} />
+        </label>
+        {failure && <Problem failure={failure} />}
+        <footer>
+          <button type="submit" class="primary" disabled={!chosen}>
+            Create
+          </button>
+        </footer>
+      </form>
+    </Dialog>
+  );
+}
+
+// ── one loop ────────────────────────────────────────────────────────────────────────────────────
+
+export function LoopView({ loopKey }: { loopKey: string }) {
+  const { data, error, reload } = useAnswer<LoopDetail>(loopPath(loopKey));
+  const [starting, setStarting] = useState(false);
+  useListStream(reload);
+  if (error && !data) return <Problem failure={error} retry={() => void reload()} />;
+  if (!data) return <Loading what="the loop" />;
+  const { loop } = data;
+  return (
+    <>
+      <header class="run-head">
+        <p class="crumbs">
+          <a href={hrefs.loops}>Loops</a>
+        </p>
+        <div class="title-line">
+          <h1 tabIndex={-1} class="mono">
+            <bdi>{loop.name}</bdi>
+          </h1>
+          {loop.paradigm && <span class="tag">{loop.paradigm}</span>}
+          <div class="grow" />
+          <div class="actions">
+            <a class="button" href={hrefs.charts(loop.key)}>
+              Charts
+            </a>
+            <a class="button" href={hrefs.runs({ loop: loop.name })}>
+              Runs
+            </a>
+            {canDo(loop.can, "edit")?.allowed && (
+              <a class="button" href={hrefs.edit(loop.key)}>
+                Edit
+              </a>
+            )}
+            {canDo(loop.can, "run")?.allowed && (
+              <button type="button" class="primary" onClick={() => setStarting(true)}>
+                Run
+              </button>
+            )}
+          </div>
+        </div>
+        {loop.description && (
+          <p class="final" dir="auto">
+            {loop.description}
+          </p>
+        )}
+      </header>
+      {data.problems.length > 0 && (
+        <Panel title="Problems" note={plural(data.problems.length, "problem")}>
+          <ul class="problems" tabIndex={0} aria-label="Problems in the file">
+            {data.problems.map((each, at) => (
+              <li key={at}>
+                <Status tone={each.severity === "error" ? "bad" : "warn"} word={`${each.severity} ${each.code}`} />
+                <span>
+                  <Message text={sentence(each.message)} />
+                  {each.help && (
+                    <span class="muted">
+                      {" "}
+                      <Message text={sentence(each.help)} />
+                    </span>
+                  )}
+                  {each.line && <span class="muted"> Line {each.line}.</span>}
+                </span>
+              </li>
+            ))}
+          </ul>
+        </Panel>
+      )}
+      <div class="columns">
+        <Panel title="Machine" note={data.machine && plural(data.machine.states.length, "state")}>
+          {data.machine ? <Graph machine={data.machine} /> : <p class="muted nothing">The file has errors, so there is no machine to show.</p>}
+        </Panel>
+        <Panel title="File" note={loop.file && <code>{loop.file}</code>}>
+          {data.source === null ? (
+            <p class="muted nothing">The file cannot be read as text.</p>
+          ) : (
+            <div class="source" tabIndex={0} role="region" aria-label="The loop file">
+              <pre>
+                {data.source.split("\n").map((line, at) => (
+                  <span key={at} class={`line${data.problems.some((each) => each.line === at + 1) ? " marked" : ""}`}>
+                    {line}
+                    {"\n"}
+                  </span>
+                ))}
+              </pre>
+            </div>
+          )}
+        </Panel>
+      </div>
+      {starting && <RunDialog loopKey={loop.key} name={loop.name} close={() => setStarting(false)} />}
+    </>
+  );
+}

@@ -1,0 +1,364 @@
+/* One run: the machine, the timeline, the steps, and everything about the step that is selected. */
+
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { RunCharts, RunDetail, RunMachine, Timeline as TimelineAnswer } from "../api";
+import { query, runPath } from "../client";
+import { acknowledge, Actions, Downloads } from "../components/actions";
+import { Ago, Command, Lasting, Loading, Message, Panel, Problem, sentence, Status } from "../components/basics";
+import { Convergence } from "../components/chart";
+import { Graph } from "../components/graph";
+import { StepView, type Growth } from "../components/step_detail";
+import { StepList } from "../components/steps";
+import { Timeline } from "../components/timeline";
+import { useAnswer, useClient } from "../context";
+import { absolute, count, duration, money, plural } from "../format";
+import { follow, throttled } from "../live";
+import { go, hrefs } from "../router";
+import { RunItem } from "./runs";
+
+const REFRESH_MS = 200;
+const WINDOW = 500;
+
+export function RunView(props: { runKey: string; step: number | null }) {
+  const { runKey } = props;
+  const client = useClient();
+  const detail = useAnswer<RunDetail>(runPath(runKey));
+  const machine = useAnswer<RunMachine>(runPath(runKey, "/machine"));
+  const [before, setBefore] = useState<number | null>(null);
+  const timeline = useAnswer<TimelineAnswer>(runPath(runKey, `/timeline${query({ before, limit: WINDOW })}`));
+  const charts = useAnswer<RunCharts>(runPath(runKey, "/charts"));
+  const [tick, setTick] = useState(0);
+  const [growth, setGrowth] = useState<Growth | null>(null);
+  const [replaced, setReplaced] = useState(false);
+  const [ended, setEnded] = useState(false);
+  const reloads = useRef<() => Promise<void>>(async () => undefined);
+  reloads.current = async () => {
+    await Promise.all([detail.reload(), machine.reload(), timeline.reload(), charts.reload()]);
+  };
+  const lastSeq = useRef(0);
+  const run = detail.data?.run ?? null;
+  const runId = run?.run ?? null;
+  const known = detail.data !== null;
+
+  useEffect(() => {
+    setGrowth(null);
+    setReplaced(false);
+    setBefore(null);
+    lastSeq.current = 0;
+  }, [runKey]);
+
+  useEffect(() => {
+    if (!client.live || !known || ended) return;
+    lastSeq.current = Math.max(lastSeq.current, detail.data?.last_seq ?? 0);
+    const leave = new AbortController();
+    const refresh = throttled(async () => {
+      setTick((value) => value + 1);
+      await reloads.current();
+    }, REFRESH_MS);
+    void follow(
+      client,
+      () => runPath(runKey, `/stream${query({ after: lastSeq.current, run: runId })}`),
+      (item) => {
+        if (item.type === "event") {
+          lastSeq.current = item.seq;
+          acknowledge(runKey, item.seq, String(item.event.event));
+          refresh.ask();
+        } else if (item.type === "run") refresh.ask();
+        else if (item.type === "end") {
+          setTick((value) => value + 1);
+          void reloads.current();
+          setEnded(true);
+        }
+        else if (item.type === "output") setGrowth(item);
+        else if (item.type === "replaced") setReplaced(true);
+      },
+      leave.signal,
+      { main: true, again: () => refresh.ask() },
+    );
+    return () => {
+      leave.abort();
+      refresh.cancel();
+    };
+  }, [client, runKey, runId, known, ended]);
+
+  // The stream of a run ends with it; the one of the lists tells when it continues.
+  useEffect(() => {
+    if (!client.live || !ended) return;
+    const leave = new AbortController();
+    const look = (): void => void detail.reload().then(() => setEnded(false));
+    void follow(
+      client,
+      () => "/api/stream",
+      (item) => {
+        if (item.type === "run" && item.run.key === runKey && (item.run.seq ?? 0) > lastSeq.current) look();
+        // It has continued and ended so soon that it is among the past runs already.
+        if (item.type === "gone" && item.key === runKey) look();
+      },
+      leave.signal,
+      { main: true, again: look },
+    );
+    return () => leave.abort();
+  }, [client, runKey, ended]);
+
+  if (detail.error && !detail.data) {
+    return (
+      <>
+        <p class="crumbs">
+          <a href={hrefs.runs()}>Runs</a>
+        </p>
+        <h1 tabIndex={-1}>{runKey}</h1>
+        <Problem failure={detail.error} retry={() => void detail.reload()} />
+      </>
+    );
+  }
+  if (!detail.data || !run) return <Loading what="the run" />;
+
+  const data = detail.data;
+  const selected = props.step ?? data.action?.step ?? (lastAction(timeline.data, machine.data) || data.steps || null);
+  const select = (step: number): void => go(hrefs.run(runKey, step), true);
+  const state = timeline.data?.rows.find((row) => row.bars.some((bar) => bar.step === selected))?.name ?? null;
+  function selectState(name: string): void {
+    const bars = timeline.data?.rows.find((row) => row.name === name)?.bars ?? [];
+    const last = bars[bars.length - 1];
+    if (last) select(last.step);
+  }
+
+  return (
+    <>
+      <RunHead data={data} replaced={replaced} />
+      <div class="run-columns">
+        <div class="column">
+        <Panel title="Machine" note={machine.data && plural(machine.data.machine.states.length, "state")}>
+          {machine.error && <Problem failure={machine.error} />}
+          {machine.data ? <Graph machine={machine.data.machine} ended={run.group === "ended"} selected={state} onSelect={selectState} /> : !machine.error && <Loading what="the machine" />}
+        </Panel>
+        <Panel class="third" title="Steps" note={plural(data.steps, "step")}>
+          <StepList runKey={runKey} tick={tick} selected={selected} onSelect={select} />
+        </Panel>
+        </div>
+        <div class="column">
+        <Panel
+          class="second"
+          title="Timeline"
+          note={
+            timeline.data && (
+              <TimelineWindow data={timeline.data} setBefore={setBefore} latest={before === null} />
+            )
+          }
+        >
+          {timeline.error && <Problem failure={timeline.error} />}
+          {timeline.data ? (
+            timeline.data.rows.length ? (
+              <Timeline data={timeline.data} selected={selected} onSelect={select} />
+            ) : (
+              <p class="muted nothing">Nothing has run yet.</p>
+            )
+          ) : (
+            !timeline.error && <Loading what="the timeline" />
+          )}
+          {charts.data && charts.data.points.length > 0 && (
+            <div class="in-panel">
+              <h3>Measured value</h3>
+              <Convergence data={charts.data} />
+            </div>
+          )}
+        </Panel>
+        <Panel title="Step" class="detail-panel fourth">
+          {selected === null ? (
+            <p class="muted nothing">No steps yet.</p>
+          ) : (
+            <StepView key={`${runKey} ${selected}`} run={run} step={selected} tick={tick} growth={growth} />
+          )}
+        </Panel>
+        </div>
+      </div>
+      <About data={data} />
+    </>
+  );
+}
+
+/** The last step in which something ran: more interesting than a terminal state. */
+function lastAction(timeline: TimelineAnswer | null, machine: RunMachine | null): number {
+  const ends = new Set(machine?.machine.states.filter((state) => state.terminal && !state.action).map((state) => state.name));
+  const rows = timeline?.rows.filter((row) => !ends.has(row.name)) ?? [];
+  return Math.max(0, ...rows.flatMap((row) => row.bars.map((bar) => bar.step)));
+}
+
+function TimelineWindow(props: { data: TimelineAnswer; latest: boolean; setBefore: (step: number | null) => void }) {
+  const { first, last, total } = props.data;
+  if (total <= last - first + 1) return null;
+  return (
+    <span class="window">
+      steps {first}–{last} of {total}
+      <button type="button" class="quiet small" disabled={first <= 1} onClick={() => props.setBefore(first)}>
+        Earlier
+      </button>
+      <button type="button" class="quiet small" disabled={props.latest} onClick={() => props.setBefore(last + WINDOW >= total ? null : last + WINDOW + 1)}>
+        Later
+      </button>
+    </span>
+  );
+}
+
+function RunHead({ data, replaced }: { data: RunDetail; replaced: boolean }) {
+  const { run } = data;
+  const client = useClient();
+  const running = run.status === "running";
+  const asks = run.group === "waiting";
+  return (
+    <header class="run-head">
+      <p class="crumbs">
+        {client.live && <a href={hrefs.runs()}>Runs</a>}
+        {client.live && data.parent && (
+          <>
+            {" / "}
+            <a href={hrefs.run(data.parent.key)}>{data.parent.name}</a>
+          </>
+        )}
+        {!client.live && <>Report · ll-loop</>}
+      </p>
+      <div class="title-line">
+        <h1 tabIndex={-1} class="mono">
+          <bdi>{run.name}</bdi>
+        </h1>
+        <Status tone={run.tone} word={run.word} big />
+        <div class="grow" />
+        <Actions run={run} detail={data} />
+      </div>
+      <p class="final" dir="auto">
+        {running && data.action ? (
+          <>
+            <bdi class="mono">{data.action.state}</bdi> is running <code class="one-line">{data.action.text.split("\n")[0]}</code>
+            {data.action.last_output_ms !== null && (
+              <span class="muted">
+                {" "}
+                · last output <Ago at={data.action.last_output_ms} />
+              </span>
+            )}
+          </>
+        ) : (
+          data.final_line && <Message text={data.final_line} />
+        )}
+      </p>
+      {asks && (
+        <div class="callout tone-waiting">
+          <div>
+            <h2>{run.gate ? "This run is waiting for your answer" : run.status === "awaiting_continuation" ? "This run is waiting for a fresh session" : "This run is waiting for you"}</h2>
+            <p dir="auto" class="pre-wrap">
+              <Message text={sentence(data.gate_message ?? data.continuation ?? run.error ?? "")} />
+            </p>
+          </div>
+        </div>
+      )}
+      {!asks && (run.damage ?? run.error) && (
+        <div class={`callout tone-${run.tone}`}>
+          <div>
+            <p dir="auto" class="pre-wrap">
+              <Message text={sentence(run.damage ?? run.error ?? "")} />
+            </p>
+          </div>
+        </div>
+      )}
+      {replaced && (
+        <div class="callout tone-warn" role="status">
+          <div>
+            <p>Another run has this name now.</p>
+            <button type="button" onClick={() => location.reload()}>
+              Show it
+            </button>
+          </div>
+        </div>
+      )}
+      <dl class="facts big">
+        <Fact name="Iterations">
+          {run.iteration ?? 0}
+          {data.limits.max_iterations ? <span class="muted"> of {data.limits.max_iterations}</span> : null}
+        </Fact>
+        <Fact name={running ? "Running for" : "Ran for"}>
+          <Lasting ms={run.duration_ms} at={run.at_ms} running={running && client.live} />
+          {data.limits.timeout_s ? <span class="muted"> of {duration(data.limits.timeout_s * 1000)}</span> : null}
+        </Fact>
+        <Fact name="Cost">
+          {run.cost_usd > 0 ? money(run.cost_usd) : "–"}
+          {data.limits.max_cost_usd ? <span class="muted"> of {money(data.limits.max_cost_usd)}</span> : null}
+        </Fact>
+        <Fact name="Tokens">{run.tokens > 0 ? count(run.tokens) : "–"}</Fact>
+        <Fact name="Started">
+          {client.live ? <Ago at={run.started_ms} /> : <time dateTime={new Date(run.started_ms).toISOString()}>{absolute(run.started_ms)}</time>}
+        </Fact>
+        {data.evidence && <Fact name="Evidence">{data.evidence}</Fact>}
+      </dl>
+    </header>
+  );
+}
+
+function Fact(props: { name: string; children: preact.ComponentChildren }) {
+  return (
+    <div>
+      <dt>{props.name}</dt>
+      <dd>{props.children}</dd>
+    </div>
+  );
+}
+
+function About({ data }: { data: RunDetail }) {
+  const client = useClient();
+  const { run } = data;
+  return (
+    <Panel title="About this run" note={<Downloads run={run} />}>
+      <dl class="facts about">
+        <Fact name="Loop">
+          {client.live && data.loop_key ? (
+            <a class="mono" href={hrefs.loop(data.loop_key)}>
+              {run.loop}
+            </a>
+          ) : (
+            <span class="mono">{run.loop}</span>
+          )}
+        </Fact>
+        {run.run && (
+          <Fact name="Run">
+            <code>{run.run}</code>
+          </Fact>
+        )}
+        {data.file && (
+          <Fact name="File">
+            <code dir="auto">{data.file}</code>
+          </Fact>
+        )}
+        <Fact name="Started">{absolute(run.started_ms)}</Fact>
+        {data.scope.length > 0 && (
+          <Fact name="Scope">
+            <code dir="auto">{data.scope.join(", ")}</code>
+          </Fact>
+        )}
+        {data.worktree && (
+          <Fact name="Worktree">
+            <code dir="auto">{data.worktree}</code>
+          </Fact>
+        )}
+        {run.pid !== null && <Fact name="Process">{run.pid}</Fact>}
+        {run.forked_from && (
+          <Fact name="Forked from">
+            {run.forked_from.name}, after step {run.forked_from.step}
+          </Fact>
+        )}
+      </dl>
+      {client.live && data.next_command && (
+        <p>
+          In a terminal: <Command text={data.next_command} />
+        </p>
+      )}
+      {data.forks.length > 0 && (
+        <>
+          <h3>Forks</h3>
+          <ul class="runs">
+            {data.forks.map((fork) => (
+              <RunItem key={fork.key} row={fork} projects={1} />
+            ))}
+          </ul>
+        </>
+      )}
+    </Panel>
+  );
+}

@@ -1,0 +1,274 @@
+/* The runs: those that wait for the reader first, then running, queued and ended ones. */
+
+import { useEffect, useState } from "preact/hooks";
+import type { Children, RunList, RunRow } from "../api";
+import { Failure, query, runPath } from "../client";
+import { Actions, acknowledgeRow } from "../components/actions";
+import { Ago, Command, Empty, Icon, Lasting, Loading, Message, Problem, sentence, Status } from "../components/basics";
+import { useAnswer, useClient } from "../context";
+import { dayName, money, plural } from "../format";
+import { follow, now, throttled } from "../live";
+import { go, hrefs } from "../router";
+
+const STATUSES: [value: string, word: string][] = [
+  ["", "All"],
+  ["waiting", "Waiting for you"],
+  ["running", "Running"],
+  ["queued", "Queued"],
+  ["completed", "Completed"],
+  ["failed", "Failed"],
+  ["interrupted", "Interrupted"],
+];
+
+export function RunsView({ filter, projects }: { filter: URLSearchParams; projects: number }) {
+  const client = useClient();
+  const values = { status: filter.get("status") ?? "", loop: filter.get("loop") ?? "", day: filter.get("day") ?? "" };
+  const zone = -new Date().getTimezoneOffset();
+  const base = { ...values, zone: values.day ? zone : "" };
+  const { data, error, reload } = useAnswer<RunList>(`/api/runs${query(base)}`);
+  const [more, setMore] = useState<{ of: string; rows: RunRow[]; next: string | null } | null>(null);
+  const [failure, setFailure] = useState<Failure | null>(null);
+  const [fresh, setFresh] = useState<Record<string, RunRow>>({});
+
+  useEffect(() => {
+    const leave = new AbortController();
+    const again = throttled(reload, 300);
+    void follow(
+      client,
+      () => "/api/stream",
+      (item) => {
+        if (item.type === "run") {
+          acknowledgeRow(item.run);
+          setFresh((before) => ({ ...before, [item.run.key]: item.run }));
+          again.ask();
+        } else if (item.type === "gone" || item.type === "loops") again.ask();
+      },
+      leave.signal,
+      { main: true, again: () => again.ask() },
+    );
+    return () => {
+      leave.abort();
+      again.cancel();
+    };
+  }, [client, JSON.stringify(values)]);
+
+  useEffect(() => setFresh({}), [data]);
+
+  const of = JSON.stringify(values);
+  const pages = more?.of === of ? more : null;
+  async function next(before: string): Promise<void> {
+    try {
+      const answer = await client.get<RunList>(`/api/runs${query({ ...base, before })}`);
+      setMore({ of, rows: [...(pages?.rows ?? []), ...answer.past], next: answer.next });
+      setFailure(null);
+    } catch (error) {
+      if (!(error instanceof Failure)) throw error;
+      setFailure(error);
+    }
+  }
+  const set = (name: string, value: string): void => go(hrefs.runs({ ...values, [name]: value }));
+  const current = (data?.current ?? []).map((row) => fresh[row.key] ?? row);
+  const past = data ? [...data.past, ...(pages?.rows.filter((row) => !data.past.some((each) => each.key === row.key)) ?? [])] : [];
+  const nextPage = pages ? pages.next : (data?.next ?? null);
+  const filtered = Object.values(values).some(Boolean);
+  const groups = (["waiting", "running", "queued", "ended"] as const).map((group) => current.filter((row) => row.group === group));
+  const [waiting, running, queued, unfinished] = groups as [RunRow[], RunRow[], RunRow[], RunRow[]];
+
+  return (
+    <>
+      <header class="view-head">
+        <h1 tabIndex={-1}>Runs</h1>
+        {data && (
+          <p class="totals">
+            <span>
+              <strong class="number">{money(data.cost.today_usd)}</strong> today
+            </span>
+            <span>
+              <strong class="number">{money(data.cost.week_usd)}</strong> this week
+            </span>
+            {data.cost.estimated && <span class="muted">partly estimated</span>}
+          </p>
+        )}
+      </header>
+      <form class="filters" role="search" aria-label="Filter" onSubmit={(event) => event.preventDefault()}>
+        <label>
+          <span>Status</span>
+          <select value={values.status} onChange={(event) => set("status", event.currentTarget.value)}>
+            {STATUSES.map(([value, word]) => (
+              <option key={value} value={value}>
+                {word}
+              </option>
+            ))}
+          </select>
+        </label>
+        <label>
+          <span>Loop</span>
+          <select value={values.loop} onChange={(event) => set("loop", event.currentTarget.value)}>
+            <option value="">All</option>
+            {[...new Set([...(data?.loops ?? []), ...(values.loop ? [values.loop] : [])])].map((name) => (
+              <option key={name} value={name}>
+                {name}
+              </option>
+            ))}
+          </select>
+        </label>
+        <label>
+          <span>Day</span>
+          <input type="date" value={values.day} onChange={(event) => set("day", event.currentTarget.value)} />
+        </label>
+        {filtered && (
+          <a class="button quiet" href={hrefs.runs()}>
+            Clear
+          </a>
+        )}
+      </form>
+      {error && <Problem failure={error} retry={() => void reload()} />}
+      {!data && !error && <Loading what="runs" />}
+      {data && current.length + past.length === 0 && (
+        filtered ? (
+          <Empty title="No run matches">
+            <p>
+              <a href={hrefs.runs()}>Show all runs</a>
+            </p>
+          </Empty>
+        ) : (
+          <Empty title="No runs yet">
+            <p>
+              Start one from <a href={hrefs.loops}>Loops</a>, or in a terminal:
+            </p>
+            <Command text="ll-loop run NAME" />
+          </Empty>
+        )
+      )}
+      <Group title="Waiting for you" rows={waiting} projects={projects} strong />
+      <Group title="Running" rows={running} projects={projects} />
+      <Group title="Queued" rows={queued} projects={projects} />
+      <Group title="Unfinished" rows={unfinished} projects={projects} />
+      {past.length > 0 && (
+        <section class="group" aria-labelledby="group-ended">
+          <h2 id="group-ended">
+            Ended <span class="count number">{data!.total}</span>
+          </h2>
+          {byDay(past, now.value).map(([day, rows]) => (
+            <div key={day}>
+              <h3 class="day">{day}</h3>
+              <ul class="runs">
+                {rows.map((row) => (
+                  <RunItem key={row.key} row={row} projects={projects} />
+                ))}
+              </ul>
+            </div>
+          ))}
+          {failure && <Problem failure={failure} />}
+          {nextPage && (
+            <button type="button" class="more" onClick={() => void next(nextPage)}>
+              Show more <span class="muted">({plural(Math.max(data!.total - past.length, 0), "more run")})</span>
+            </button>
+          )}
+        </section>
+      )}
+    </>
+  );
+}
+
+function byDay(rows: RunRow[], today: number): [string, RunRow[]][] {
+  const days = new Map<string, RunRow[]>();
+  for (const row of rows) {
+    const day = row.started_ms ? dayName(row.started_ms, today) : "Unknown day";
+    days.set(day, [...(days.get(day) ?? []), row]);
+  }
+  return [...days];
+}
+
+function Group(props: { title: string; rows: RunRow[]; projects: number; strong?: boolean }) {
+  if (props.rows.length === 0) return null;
+  const id = `group-${props.title.toLowerCase().replaceAll(" ", "-")}`;
+  return (
+    <section class={`group${props.strong ? " strong" : ""}`} aria-labelledby={id}>
+      <h2 id={id}>
+        {props.title} <span class="count number">{props.rows.length}</span>
+      </h2>
+      <ul class="runs">
+        {props.rows.map((row) => (
+          <RunItem key={row.key} row={row} projects={props.projects} />
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+export function RunItem({ row, projects }: { row: RunRow; projects: number }) {
+  const [open, setOpen] = useState(row.group === "running");
+  const running = row.status === "running";
+  return (
+    <li class={`run tone-${row.tone}`}>
+      <div class="run-line">
+        <span class="run-status">
+          <Status tone={row.tone} word={row.word} />
+        </span>
+        <span class="run-name">
+          <a href={hrefs.run(row.key)} class="mono name">
+            <bdi>{row.name}</bdi>
+          </a>
+          {projects > 1 && <span class="tag">{row.project}</span>}
+          {row.forked_from && (
+            <span class="tag">
+              fork of {row.forked_from.name} after step {row.forked_from.step}
+            </span>
+          )}
+          <span class="run-what muted">
+            {row.state && (row.group !== "ended" || row.tone !== "good") && (
+              <>
+                in <bdi class="mono">{row.state}</bdi>
+              </>
+            )}
+            {row.state && (row.group !== "ended" || row.tone !== "good") && row.iteration !== null && " · "}
+            {row.iteration !== null && (row.group === "ended" ? plural(row.iteration, "iteration") : `iteration ${row.iteration}${row.max_iterations ? ` of ${row.max_iterations}` : ""}`)}
+          </span>
+        </span>
+        <span class="run-time">
+          {row.duration_ms > 0 || running ? <Lasting ms={row.duration_ms} at={row.at_ms} running={running} /> : <span>–</span>}
+          <span class="muted">{row.started_ms > 0 && <Ago at={row.group === "ended" ? row.updated_ms || row.started_ms : row.started_ms} />}</span>
+        </span>
+        <span class="run-cost number">{row.cost_usd > 0 ? money(row.cost_usd) : <span class="muted">–</span>}</span>
+        <span class="run-actions">
+          <Actions run={row} compact />
+        </span>
+      </div>
+      {(row.damage ?? row.error) && (
+        <p class="run-why" dir="auto">
+          <Message text={sentence(row.damage ?? row.error ?? "")} />
+        </p>
+      )}
+      {row.has_children && (
+        <>
+          <button type="button" class="link small-text" aria-expanded={open} onClick={() => setOpen(!open)}>
+            {open ? "▾ Hide the runs it started" : "▸ Show the runs it started"}
+          </button>
+          {open && <ChildRuns row={row} projects={projects} />}
+        </>
+      )}
+    </li>
+  );
+}
+
+function ChildRuns({ row, projects }: { row: RunRow; projects: number }) {
+  const { data, error, reload } = useAnswer<Children>(runPath(row.key, "/children"));
+  useEffect(() => {
+    if (data) void reload();
+  }, [row.seq]);
+  if (error) return <Problem failure={error} />;
+  if (!data)
+    return (
+      <p class="muted">
+        <Icon tone="running" /> …
+      </p>
+    );
+  return (
+    <ul class="runs children">
+      {data.runs.map((each) => (
+        <RunItem key={each.key} row={each} projects={projects} />
+      ))}
+    </ul>
+  );
+}
