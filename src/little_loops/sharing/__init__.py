@@ -1,0 +1,1 @@
+"""Run files, which move a run to another place, and reports about runs."""
