@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from little_loops.errors import StorageError
-from little_loops.system.files import Folder, Stamp, failure, to_json
+from little_loops.system.files import FileStamp, Folder, failure, to_json
 
 
 def folder_at(path: str) -> Folder:
@@ -81,7 +81,7 @@ def test_what_is_replaced_is_replaced_whole(tmp_path, folder):
     assert (tmp_path / "state").read_bytes() == b"newer"
     assert folder.stamp("state") == second != first
     assert folder.names() == ["state"]
-    assert isinstance(second, Stamp)
+    assert isinstance(second, FileStamp)
     assert second.size == 5
 
 

@@ -21,7 +21,7 @@ import pytest
 import little_loops
 from little_loops.system import process_tree
 from little_loops.system.process_table import SYSTEM, Proc, Process, Psutil
-from little_loops.system.process_tree import Member, Session
+from little_loops.system.process_tree import ActionSession, Member
 from little_loops.system.stops import StopFlag
 
 LIMIT_S = 30.0
@@ -127,7 +127,7 @@ DETACHED = {"LL_DETACHED": "1"}
     ],
 )  # fmt: skip
 def test_who_belongs_to_a_run(rows, sessions, roots, found):
-    kept = [Session(sid, born, BOOT) for sid, born in sessions]
+    kept = [ActionSession(sid, born, BOOT) for sid, born in sessions]
     members = process_tree.members("r1", kept, roots, system=Table(*rows))
     assert [one.pid for one in members] == found
     assert all(one.name == f"process {one.pid}".ljust(80, "!") for one in members)
@@ -172,7 +172,7 @@ def test_a_child_was_born_by_now_and_the_next_one_was_not_born_before(system):
 
 
 def test_a_session_of_an_earlier_boot_says_nothing():
-    before = Session(A, 5, "another boot")
+    before = ActionSession(A, 5, "another boot")
     assert process_tree.members("r1", [before], system=Table((B, 1, A, 6, {}))) == []
 
 
@@ -190,7 +190,7 @@ EARLIER = {**STEP, "LL_STEP_ID": "r1/1"}
     ],
 )
 def test_who_belongs_to_one_action_of_a_run(rows, sessions, found):
-    kept = [Session(sid, born, BOOT) for sid, born in sessions]
+    kept = [ActionSession(sid, born, BOOT) for sid, born in sessions]
     marks = process_tree.marks_of("r1", 2, 1)
     members = process_tree.members("r1", kept, marks=marks, system=Table(*rows))
     assert [one.pid for one in members] == found
@@ -328,7 +328,7 @@ def test_orphans_of_a_killed_runner_are_found_and_ended(run_id, tmp_path, shape)
         env=ENVIRON, cwd=tmp_path, stdout=subprocess.PIPE,
     ) as runner:  # fmt: skip
         assert runner.stdout is not None
-        session = Session(*json.loads(runner.stdout.readline()))
+        session = ActionSession(*json.loads(runner.stdout.readline()))
         until(lambda: len(file.read_text().split()) == count)
         runner.kill()
     orphans = [psutil.Process(int(pid)) for pid in file.read_text().split()]

@@ -351,9 +351,24 @@ def test_a_set_up_command_changes_no_protected_path(tree):
         (root / name).write_text("by the set-up command")
     (root / "src/a.py").unlink()
     with laid.copy.held():
-        laid.copy.lay_out_protected(now.project, laid.start.guard, existing_only=False)
+        laid.copy.lay_out_again(now.project, laid.start.guard, (), existing_only=False)
     assert sorted(files(root)) == [".env", ".gitignore", "made", "run.sh", "tests/test_a.py"]
     assert (root / "tests/test_a.py").read_text() == "assert 1\n"
+
+
+def test_a_set_up_command_changes_nothing_that_was_changed_in_the_run(tree):
+    laid = Laid(tree)
+    tree.write("src/a.py", "the agent's\n")
+    now = laid.store.snapshot(laid.rules, laid.start.guard)
+    root = laid.out(links=False)
+    for name in ("src/a.py", "run.sh"):
+        (root / name).write_text("by the set-up command")
+    changed = laid.store.changed_paths(laid.start.project, now.project)
+    with laid.copy.held():
+        laid.copy.lay_out_again(now.project, laid.start.guard, changed, existing_only=False)
+    assert (changed, (root / "src/a.py").read_text()) == (("src/a.py",), "the agent's\n")
+    assert (root / "run.sh").read_text() == "by the set-up command"
+    assert laid.store.changed_paths(None, now.project) == ()
 
 
 def test_new_protected_files_of_a_set_up_command_stay_where_they_are_allowed(tree):
@@ -363,7 +378,7 @@ def test_new_protected_files_of_a_set_up_command_stay_where_they_are_allowed(tre
     (root / "tests/test_a.py").unlink()
     (root / "tests/made.json").write_text("{}")
     with laid.copy.held():
-        laid.copy.lay_out_protected(now.project, laid.start.guard, existing_only=True)
+        laid.copy.lay_out_again(now.project, laid.start.guard, (), existing_only=True)
     assert (root / "tests/test_a.py").read_text() == "assert 1\n"
     assert (root / "tests/made.json").exists()
 
@@ -376,7 +391,7 @@ def test_a_protected_path_that_a_set_up_command_blocks_is_named(tree):
     (root / "tests/test_a.py").mkdir()
     (root / "tests/test_a.py/x").write_text("")
     with laid.copy.held(), pytest.raises(StoreError, match="cannot create"):
-        laid.copy.lay_out_protected(now.project, laid.start.guard, existing_only=True)
+        laid.copy.lay_out_again(now.project, laid.start.guard, (), existing_only=True)
 
 
 def test_no_cache_gets_into_the_copy_unless_it_was_tracked(tree):

@@ -20,18 +20,12 @@ from little_loops.trees.copies import CleanCopy
 from little_loops.trees.git import Interrupted
 from little_loops.trees.rules import Rules
 from little_loops.trees.store import TreeStore
-from tests.simulation.command import GONE, in_memory
+from tests.simulation.command import GONE
 from tests.simulation.disk import COUNTED
 from tests.trees.projects import Tree, fingerprint
 
 Work = Callable[[], object]
 OPERATIONS = COUNTED | {"os.chmod", "os.rmdir"}
-
-
-@pytest.fixture
-def place() -> Iterator[Path]:
-    with in_memory() as place:
-        yield place
 
 
 def make(place: Path) -> Tree:
@@ -492,8 +486,8 @@ def test_runs_beside_each_other_share_a_store(place):
     def packs() -> None:
         for _ in range(4):
             tree.store().pack()
-            tree.store().prune(0, ["one", "two"])
+            tree.store().prune(0, lambda: ["one", "two"])
 
     with children([lambda: runs("one"), lambda: runs("two"), packs]):
         pass
-    assert tree.store().prune(0, ["one", "two"]) == ()
+    assert tree.store().prune(0, lambda: ["one", "two"]) == ()

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from little_loops.trees.model import PathChange, Restoration
+from little_loops.trees.walk import CLOCK_NS, NEVER_NS
+from tests.project import until
 from tests.trees.projects import Tree, fingerprint
 
 
@@ -100,7 +103,7 @@ def test_changes_of_protected_paths_are_seen_and_undone(tree, tamper, changes):
     assert tuple(store.guard_changes(start.guard, now.guard)) == expected
     done = store.restore(rules, start.guard)
     assert (done.paths, done.failed) == (tuple(path for path, _ in changes), ())
-    store.remove_caches(rules, start.guard)
+    store.remove_caches(rules, start.guard, NEVER_NS)
     assert (fingerprint(tree.root / "tests"), fingerprint(tree.root / "other/tests")) == protected
     assert (tree.root / "shared/data.json").read_text() == "[]"
     assert store.snapshot(rules, start.guard).guard == start.guard
@@ -230,10 +233,39 @@ def test_caches_are_removed_and_what_is_tracked_is_not(tree):
         tree.write(f"{cache}/x.pyc", "cache")
     tree.write("tests/x.pyc", "cache")
     tree.write("src/__pycache__/x.pyc", "not protected")
-    removed = store.remove_caches(rules, start.guard)
+    removed = store.remove_caches(rules, start.guard, NEVER_NS)
     assert sorted(removed) == sorted([*caches, "tests/x.pyc"])
     assert (tree.root / "tests/data/tracked.pyc").exists()
     assert (tree.root / "src/__pycache__").exists()
+
+
+def test_what_was_compiled_since_the_start_is_removed_everywhere(tree):
+    tree.write("src/a.py", "a")
+    for kept in ("src/__pycache__/a.pyc", "old/__pycache__/moved.pyc", "other/__pycache__/t.pyc"):
+        tree.write(kept, "before the run")
+    tree.git("add", "-f", "other/__pycache__/t.pyc")
+    store = tree.store()
+    rules = tree.rules(store, ["/tests/"])
+    start = store.snapshot(rules)
+    began = time.time_ns()
+    until(lambda: time.time_ns() > began + CLOCK_NS, "a later time")
+    tree.write("src/b/__pycache__/b.pyc", "new")
+    tree.write("src/__pycache__/a.pyc", "changed in its place")
+    os.utime(tree.root / "src/__pycache__/a.pyc", ns=(0, 0))
+    tree.write("other/__pycache__/new.pyc", "beside a tracked one")
+    (tree.root / "old/__pycache__").rename(tree.root / "src/b/c")
+    (tree.root / "src/b/c").rename(tree.root / "old/__pycache__")
+    (tree.root / "src/d").mkdir()
+    (tree.root / "src/d/__pycache__").symlink_to("../b")
+    store.snapshot(rules, start.guard)
+    assert sorted(store.remove_caches(rules, start.guard, began)) == [
+        "old/__pycache__",
+        "other/__pycache__/new.pyc",
+        "src/__pycache__/a.pyc",
+        "src/b/__pycache__",
+        "src/d/__pycache__",
+    ]
+    assert (tree.root / "other/__pycache__/t.pyc").exists()
 
 
 def test_nothing_is_written_outside_the_project(tree):

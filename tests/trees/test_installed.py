@@ -11,6 +11,7 @@ import pytest
 
 from little_loops.trees import installed
 from little_loops.trees.rules import Rules
+from little_loops.trees.start import MAX_COPIED_BYTES
 from tests.trees.projects import Tree
 
 PACKAGE = ".venv/lib/site-packages/pytest/main.py"
@@ -112,6 +113,25 @@ def test_a_repository_in_the_project_counts(tree, path):
         f"`{path}` was changed during the run (in {path}), and the check in the clean copy ran with"
         f" it; {REPOSITORY}"
     )
+
+
+def test_a_large_ignored_file_counts(tree):
+    """The clean copy links it, too."""
+    tree.write(".gitignore", "*.db\n")
+    data = tree.write("large.db", "x" * (MAX_COPIED_BYTES + 1))
+    small = tree.write("small.db", "x")
+    rules = tree.rules(tree.store())
+    before = looked(tree, rules)
+    rewrite(small)
+    assert list(installed.changes(before, looked(tree, rules))) == []
+    words = (
+        "`large.db` was changed during the run, and the check in the clean copy ran with it; git"
+        " ignores it, so it is not delivered"
+    )
+    rewrite(data)
+    assert list(installed.changes(before, looked(tree, rules))) == [words]
+    data.unlink()
+    assert list(installed.changes(before, looked(tree, rules))) == [words]
 
 
 def test_a_file_that_another_project_shares_is_not_changed_by_that(tree):

@@ -113,6 +113,22 @@ def test_putting_back_is_exact_for_what_a_snapshot_holds(places, before, after):
     }
 
 
+@LAW
+@given(before=DIRS, after=DIRS)
+def test_a_change_in_the_scope_is_put_back_exactly(places, before, after):
+    tree = repository(places)
+    plant(tree.root / "d", before)
+    store = tree.store()
+    rules = tree.rules(store)
+    first = store.snapshot(rules)
+    plant(tree.root / "d", after)
+    second = store.snapshot(rules)
+    paths = store.inside(first.project, second.project, ["d"])
+    done = store.put_back(rules, first.project, paths)
+    assert (set(done.paths), done.failed) == (set(paths), ())
+    assert store.snapshot(rules).project == first.project
+
+
 def _files(found: dict[str, tuple[str, str]]) -> dict[str, tuple[str, str]]:
     return {path: one for path, one in found.items() if not one[0].startswith("d")}
 

@@ -175,3 +175,18 @@ def test_the_users_repository_is_not_touched(tree):
     store.pack()
     assert fingerprint(tree.top / ".git") == before
     assert os.stat(store.files.path).st_mode & 0o777 == 0o700
+
+
+def test_a_commit_of_the_reference_is_no_change_whatever_its_id_is(tmp_path):
+    """An id that begins or ends with a zero is one like any other."""
+    tree = Tree(tmp_path)
+    tree.write("tests/a.py", "start")
+    tree.commit()
+    store = tree.store()
+    for number in range(40):
+        tree.write("tests/a.py", f"{number}")
+        rules = store.rules(f"run-{number}", ["."], ["tests/"])
+        tree.write("tests/a.py", f"next {number}")
+        reference = store.snapshot(rules).guard
+        tree.commit(f"{number}")
+        assert store.committed(rules, reference) == ()

@@ -245,6 +245,36 @@ def test_what_an_agent_has_locked_is_kept_and_restored():
     ]
 
 
+UNREADABLE_CHANGE = """
+import os, sys
+from pathlib import Path
+from tests.trees.projects import Tree
+
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+tree = Tree(Path(sys.argv[1]))
+tree.write_all({"src/a.py": "a", "src/b.py": "b"})
+tree.commit()
+store = tree.store()
+rules = tree.rules(store)
+start = store.snapshot(rules)
+tree.write("src/a.py", "edited", 0)
+os.unlink(tree.root / "src/b.py")
+os.mkfifo(tree.root / "src/b.py", 0o600)
+paths = store.inside(start.project, store.snapshot(rules).project, ["src"])
+done = store.put_back(rules, start.project, paths)
+print(done.failed, store.snapshot(rules).project == start.project)
+print(store.read(done.kept, "src/a.py").data.decode())
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_a_change_that_cannot_be_read_is_kept_and_put_back():
+    with in_memory() as place:
+        os.chown(place, 65534, 65534)
+        done = run_python(UNREADABLE_CHANGE, place)
+    assert done.splitlines() == ["() True", "edited"]
+
+
 REPLACED = """
 import os, shutil, sys
 from pathlib import Path

@@ -75,8 +75,11 @@ def launch(
     except BrokenPipeError:
         _wait_for_exit(child)
         raise NotStarted("the background process exited immediately", None, 1) from None
+    except NotStarted:
+        _wait_for_exit(child)
+        raise
     finally:
-        child.returncode = child.returncode or 0  # nobody waits for it
+        child.returncode = child.returncode or 0  # whoever lives long enough reaps it
 
 
 def _read_answer(child: subprocess.Popen[bytes], say: Callable[[str], None]) -> BackgroundRun:

@@ -75,6 +75,18 @@ def _take_guard(folder: Folder, flags: int, kind: int, wait_s: float) -> int:
         pause_s = min(pause_s * 2, 0.02)
 
 
+def lock_within(descriptor: int, place: str, wait_s: float = WAIT_S) -> None:
+    """Lock an open file, which others hold only for moments. Raises `StorageError` after
+    `wait_s`."""
+    until = time.monotonic() + wait_s
+    pause_s = 0.001
+    while not _try_lock(descriptor, LOCK_EX):
+        if time.monotonic() > until:
+            raise StorageError(f"`{place}` has been locked for {wait_s:g} s")
+        time.sleep(pause_s)
+        pause_s = min(pause_s * 2, 0.02)
+
+
 def hold(descriptor: int) -> bool:
     """Lock an open file until it is closed; return False if somebody else holds it."""
     return _try_lock(descriptor, LOCK_EX)

@@ -6,7 +6,6 @@ However this process was started, an action or session that runs `ll-loop` gets 
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 
 from little_loops.system.files import Folder
@@ -24,10 +23,15 @@ def path_with_own_command(data: Folder, path: str | None) -> str:
         for name in os.listdir(directory.fd):
             if name != "ll-loop":
                 _remove(name, directory.fd)
-        script = f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m little_loops "$@"\n'
+        script = f'#!/bin/sh\nexec {_quoted(sys.executable)} -P -m little_loops "$@"\n'
         directory.replace("ll-loop", script.encode(), f".ll-loop.{os.urandom(8).hex()}")
         os.chmod("ll-loop", 0o700, dir_fd=directory.fd)
         return f"{directory.path}{os.pathsep}{path or os.defpath}"
+
+
+def _quoted(path: str) -> str:
+    """Quote a path for the shell; importing `shlex` for one path would be slow."""
+    return "'" + path.replace("'", """'"'"'""") + "'"
 
 
 def _remove(name: str, folder: int) -> None:

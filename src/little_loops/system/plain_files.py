@@ -20,9 +20,12 @@ NONBLOCKING = os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 """Do not block on a pipe, nor acquire a controlling terminal."""
 
 
-def open_plain(path: str, flags: int = os.O_RDONLY, mode: int = 0o666) -> int:
-    """Open a regular file and return its descriptor; raise `OSError` for anything else."""
-    descriptor = open_nonblocking(path, flags, mode)
+def open_plain(
+    path: str, flags: int = os.O_RDONLY, mode: int = 0o666, folder: int | None = None
+) -> int:
+    """Open a regular file, in the open directory `folder` if one is given, and return its
+    descriptor; raise `OSError` for anything else."""
+    descriptor = open_nonblocking(path, flags, mode, folder)
     kind = os.fstat(descriptor).st_mode
     if stat.S_ISREG(kind):
         return descriptor
@@ -32,13 +35,13 @@ def open_plain(path: str, flags: int = os.O_RDONLY, mode: int = 0o666) -> int:
     raise OSError(errno.EINVAL, NOT_A_FILE, path)
 
 
-def open_nonblocking(path: str, flags: int, mode: int = 0o666) -> int:
+def open_nonblocking(path: str, flags: int, mode: int = 0o666, folder: int | None = None) -> int:
     """Open any file without waiting for the other end of a pipe, and return its descriptor.
 
     Raises `OSError`, also for a socket, or for writing to a pipe that has no reader.
     """
     try:
-        return os.open(path, flags | NONBLOCKING, mode)
+        return os.open(path, flags | NONBLOCKING, mode, dir_fd=folder)
     except OSError as error:
         if error.errno == errno.ENXIO:  # a pipe without a reader, or a socket
             raise OSError(errno.EINVAL, NOT_A_FILE, path) from None

@@ -156,7 +156,7 @@ class _Action:
                     break  # it finished before our first signal
                 self._end(found, plan)
                 return cut_by
-            self._turn(self._seconds_to_next(now))
+            self._turn(self._tick_and_wait_time(now))
         return "none"
 
     def drain(self) -> None:
@@ -292,7 +292,7 @@ class _Action:
             os.close(self._input_fd)
             self._input_fd = None
 
-    def _seconds_to_next(self, now: float) -> float | None:
+    def _tick_and_wait_time(self, now: float) -> float | None:
         """Call `tick` if it is due. Return the seconds until the next deadline, None without one."""
         if self._tick is not None and self._tick_at is not None and now >= self._tick_at:
             pause_s = self._tick()

@@ -50,7 +50,7 @@ class Member(NamedTuple):
     name: str
 
 
-class Session(NamedTuple):
+class ActionSession(NamedTuple):
     """The session of an action; boot id and birth distinguish it from a later one with its number."""
 
     sid: int
@@ -63,9 +63,9 @@ def _boot() -> str:
     return SYSTEM.boot()
 
 
-def session(pid: int) -> Session:
+def session(pid: int) -> ActionSession:
     """Return the session that `pid`, an action started just now, leads; it is stored with the run."""
-    return Session(pid, SYSTEM.born_by(pid), _boot())
+    return ActionSession(pid, SYSTEM.born_by(pid), _boot())
 
 
 # --- members ---
@@ -84,7 +84,7 @@ def reader_mark() -> str:
 
 def members(
     run_id: str,
-    sessions: Collection[Session] = (),
+    sessions: Collection[ActionSession] = (),
     roots: Collection[int] = (),
     *,
     marks: Mapping[str, str] | None = None,
@@ -255,7 +255,7 @@ def end(
 
 def sweep(
     run_id: str,
-    sessions: Collection[Session] = (),
+    sessions: Collection[ActionSession] = (),
     grace_s: float = 5.0,
     *,
     roots: Collection[int] = (),
@@ -379,11 +379,17 @@ def adopt_orphans() -> None:
     """Make orphans of our actions our children from now on; call it once, after any fork. Has no
     effect except on Linux."""
     global _adopter  # noqa: PLW0603 - stands for a flag of the process itself
-    if sys.platform == "linux":
-        import ctypes  # slow, and only a run needs it
+    if sys.platform == "linux" and _prctl(_PR_SET_CHILD_SUBREAPER, 1) == 0:
+        _adopter = os.getpid()
 
-        if ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0:
-            _adopter = os.getpid()
+
+def _prctl(option: int, value: int) -> int:
+    """Call `prctl`, which Python does not offer. Return 0 if it worked."""
+    # What `ctypes` is built on; importing all of it takes 1 ms.
+    from _ctypes import call_function, dlopen, dlsym
+
+    own_symbols = dlopen(None, os.RTLD_NOW)  # type: ignore[arg-type]
+    return int(call_function(dlsym(own_symbols, "prctl"), (option, value, 0, 0, 0)))
 
 
 def is_adopting() -> bool:

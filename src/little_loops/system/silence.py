@@ -16,7 +16,7 @@ SHARE = 0.01
 """The share of one CPU: a process that waits for a hung connection uses less."""
 
 
-class Sample(NamedTuple):
+class CpuSample(NamedTuple):
     at: float
     cpu_s: float
 
@@ -28,7 +28,7 @@ class Silence:
         """Begin at `began`, on the monotonic clock; `look_at` is when `is_too_long` is due next."""
         self._idle_s = idle_s
         self._cpu_s = cpu_s
-        self._samples: deque[Sample] = deque()
+        self._samples: deque[CpuSample] = deque()
         self.look_at = began + idle_s / LOOKS
 
     def restart(self) -> None:
@@ -41,7 +41,7 @@ class Silence:
         if now < self.look_at:
             return False
         self.look_at = now + self._idle_s / LOOKS
-        latest = Sample(now, self._cpu_s())
+        latest = CpuSample(now, self._cpu_s())
         self._samples.append(latest)
         while len(self._samples) > 1 and self._samples[1].at <= now - self._idle_s:
             self._samples.popleft()

@@ -32,7 +32,7 @@ class Pipes(NamedTuple):
     stderr: int
 
 
-class Child(NamedTuple):
+class ChildProcess(NamedTuple):
     """A process that leads a session and has not been waited for."""
 
     pid: int
@@ -45,7 +45,7 @@ def start(
     cwd: str,
     has_input: bool,
     kept_open: Sequence[int] = (),
-) -> Child:
+) -> ChildProcess:
     """Start a command in its own session, with pipes for its output, and for input if `has_input`.
 
     It also inherits the descriptors in `kept_open`. Raises `CannotStart`.
@@ -68,7 +68,7 @@ def start(
         raise CannotStart(_why(error, argv[0], cwd)) from error
     finally:
         close(theirs)
-    return Child(pid, Pipes(ours[2] if has_input else None, ours[0], ours[1]))
+    return ChildProcess(pid, Pipes(ours[2] if has_input else None, ours[0], ours[1]))
 
 
 def close(descriptors: Collection[int]) -> None:

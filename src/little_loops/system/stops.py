@@ -14,8 +14,8 @@ import os
 import select
 import signal
 import time
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 
 LONGEST_POLL_S = 86_400.0
 """`poll` takes milliseconds in 32 bits, so longer waits are split into days."""
@@ -42,7 +42,7 @@ class StopFlag:
     def ask(self, signum: int) -> None:
         """Request a stop; the second request means immediately. A SIGHUP after another request is
         ignored."""
-        if signum == signal.SIGHUP and self.count:
+        if signum == signal.SIGHUP and self.signal is not None:
             return  # a closing terminal sends it twice: from the kernel and from the shell
         if self.signal is None:
             self.signal = signum
@@ -105,6 +105,15 @@ class StopFlag:
             poll.poll(poll_ms(left))
             self.drain()
         return True
+
+    @contextmanager
+    def disregarded(self) -> Iterator[None]:
+        """Disregard the requests so far, within the block; only another one stops it."""
+        before, self.count = self.count, 0
+        try:
+            yield
+        finally:
+            self.count += before
 
     def reset(self) -> None:
         """Forget all requests, because the run they were meant for has ended."""

@@ -32,6 +32,16 @@ def state_home(environ: Mapping[str, str]) -> str:
     return os.path.join(home, ".local", "state", "little-loops")
 
 
+def cache_home(environ: Mapping[str, str]) -> str:
+    """Return `$XDG_CACHE_HOME/little-loops`, or its default below the home directory; a relative
+    path there is ignored. Nothing is created."""
+    given = environ.get("XDG_CACHE_HOME", "")
+    if os.path.isabs(given):
+        return os.path.join(given, "little-loops")
+    home = environ.get("HOME") or os.path.expanduser("~")
+    return os.path.join(home, ".cache", "little-loops")
+
+
 def check_owner(folder: Folder) -> None:
     """Raise `StorageError` if the directory belongs to another user or others can write to it."""
     seen = os.fstat(folder.fd)

@@ -14,6 +14,8 @@ MAX_FILE_BYTES = 50 << 20
 MAX_NEW_BYTES = 500 << 20
 CHUNK = 1 << 20
 ATTEMPTS = 3
+TOO_LARGE = "too large to be stored"
+LEFT_OUT = "left out of the run file, because it contains a secret"
 NO_FILE = "neither a file nor a link"
 BUSY = "constantly changing"
 SAFE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
@@ -29,13 +31,23 @@ class Bounds(NamedTuple):
 
 
 class Unstored(NamedTuple):
-    """The size and hash of content that was too large to store."""
+    """The size and hash of content that is not stored, because it was too large, or was left out of
+    the run file that it would have come from."""
 
     size: int
     sha256: str
+    is_left_out: bool = False
+
+    @classmethod
+    def of(cls, data: bytes) -> Unstored:
+        return cls(len(data), hashlib.sha256(data).hexdigest())
+
+    @property
+    def why(self) -> str:
+        return LEFT_OUT if self.is_left_out else TOO_LARGE
 
 
-class Stored(NamedTuple):
+class StoredContent(NamedTuple):
     """A file or link that was read: its stat result and the object id of its content."""
 
     info: os.stat_result
@@ -46,7 +58,7 @@ class Replaced(Exception):
     """The path was replaced by something else while it was being read."""
 
 
-class LeftOut(Exception):
+class NotStored(Exception):
     """The path cannot be part of a snapshot; `reason` says why."""
 
     def __init__(self, reason: str) -> None:
@@ -75,8 +87,9 @@ class Intake:
         self.new_bytes = 0
 
     def has(self, id: bytes) -> bool:
-        """Return whether content with this id needs no reading: it is stored or listed as unstored."""
-        return id in self.unstored or self.writer.has(id)
+        """Return whether content with this id needs no reading: it is stored, or was too large."""
+        too_large = id in self.unstored and not self.unstored[id].is_left_out
+        return too_large or self.writer.has(id)
 
     def blob(self, data: bytes) -> bytes:
         """Store the content, or list it as unstored if the snapshot would exceed
@@ -84,31 +97,31 @@ class Intake:
         id = object_id(b"blob", data)
         if not self.writer.has(id):
             if self.new_bytes + len(data) > self.bounds.new_bytes:
-                self.unstored[id] = Unstored(len(data), hashlib.sha256(data).hexdigest())
+                self.unstored[id] = Unstored.of(data)
             else:
                 self.new_bytes += len(data)
                 self.writer.add(b"blob", data, id)
                 self.unstored.pop(id, None)
         return id
 
-    def entry(self, folder: int, name: str) -> Stored:
+    def entry(self, folder: int, name: str) -> StoredContent:
         """Read the file or link `name` in the open directory `folder` and return its stat and
         content id.
 
         Retries if the path is replaced meanwhile. Raises `FileNotFoundError` if nothing is there,
-        `LeftOut` if it is neither a link nor a readable file, and `Interrupted` on a stop.
+        `NotStored` if it is neither a link nor a readable file, and `Interrupted` on a stop.
         """
         for _ in range(ATTEMPTS):
             info = os.stat(name, dir_fd=folder, follow_symlinks=False)
             try:
                 if stat.S_ISLNK(info.st_mode):
-                    return Stored(info, self._link(folder, name))
+                    return StoredContent(info, self._link(folder, name))
                 if not stat.S_ISREG(info.st_mode):
-                    raise LeftOut(NO_FILE)
+                    raise NotStored(NO_FILE)
                 return self._file(folder, name)
             except Replaced:
                 continue
-        raise LeftOut(BUSY)
+        raise NotStored(BUSY)
 
     def _link(self, folder: int, name: str) -> bytes:
         """Store a link's target and return its id; raise `Replaced` if it is no longer a link."""
@@ -117,22 +130,22 @@ class Intake:
         except OSError as error:
             raise Replaced from error
 
-    def _file(self, folder: int, name: str) -> Stored:
-        """Open and store a regular file; raise `Replaced` if it is gone, `LeftOut` if unreadable."""
+    def _file(self, folder: int, name: str) -> StoredContent:
+        """Open and store a regular file; raise `Replaced` if it is gone, `NotStored` if unreadable."""
         try:
             descriptor = os.open(name, READ, dir_fd=folder)
         except PermissionError as error:
-            raise LeftOut("not readable") from error
+            raise NotStored("not readable") from error
         except OSError as error:
             raise Replaced from error
         try:
             return self._read(descriptor)
         except OSError as error:
-            raise LeftOut(f"not readable ({(error.strerror or str(error)).lower()})") from error
+            raise NotStored(f"not readable ({(error.strerror or str(error)).lower()})") from error
         finally:
             os.close(descriptor)
 
-    def _read(self, descriptor: int) -> Stored:
+    def _read(self, descriptor: int) -> StoredContent:
         """Store an open file; one larger than `bounds.file_bytes` is only hashed.
 
         Raises `Interrupted` once the read budget is used up.
@@ -150,12 +163,12 @@ class Intake:
         data = read_up_to(descriptor, self.bounds.file_bytes + 1)
         if len(data) > self.bounds.file_bytes:  # it has grown since `fstat`
             return self._hash(descriptor)
-        return Stored(info, self.blob(data))
+        return StoredContent(info, self.blob(data))
 
-    def _hash(self, descriptor: int) -> Stored:
+    def _hash(self, descriptor: int) -> StoredContent:
         """Hash a file that is too large to store, and list it as unstored.
 
-        Raises `LeftOut` if its size changes during every attempt.
+        Raises `NotStored` if its size changes during every attempt.
         """
         for _ in range(ATTEMPTS):
             info = os.fstat(descriptor)
@@ -170,8 +183,8 @@ class Intake:
                 size += len(chunk)
             if size == info.st_size:
                 self.unstored[id.digest()] = Unstored(size, plain.hexdigest())
-                return Stored(info, id.digest())
-        raise LeftOut(BUSY)
+                return StoredContent(info, id.digest())
+        raise NotStored(BUSY)
 
 
 def read_up_to(descriptor: int, limit: int) -> bytes:

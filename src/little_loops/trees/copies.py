@@ -34,9 +34,9 @@ from little_loops.system.files import PRIVATE_FOLDER, failure, to_json, write_al
 from little_loops.system.plain_files import open_plain
 from little_loops.system.user_state import key_of
 from little_loops.trees import files as store_files
-from little_loops.trees.content import CHUNK, READ, Bounds, Intake
+from little_loops.trees.content import CHUNK, READ, TOO_LARGE, Bounds, Intake
 from little_loops.trees.copy_git import CopyRepository
-from little_loops.trees.copy_plan import Content, Layout, Place, Planner
+from little_loops.trees.copy_plan import Content, CopyLayout, CopyRoot, Planner
 from little_loops.trees.editables import editable_paths
 from little_loops.trees.files import COPIES
 from little_loops.trees.git import REPOSITORY_VARIABLES, Git
@@ -44,9 +44,9 @@ from little_loops.trees.installed import installed_in
 from little_loops.trees.objects import object_id
 from little_loops.trees.placing import OpenDirectory
 from little_loops.trees.reading import read_objects
-from little_loops.trees.restore import TOO_LARGE, remove_caches
+from little_loops.trees.repository_files import GIT
+from little_loops.trees.restore import remove_caches
 from little_loops.trees.rules import (
-    GIT,
     TOO_DEEP,
     Rules,
     Surroundings,
@@ -97,15 +97,15 @@ class CleanCopy:
         self._rules = rules
         around = rules.around
         self.whole = (
-            Place(rules.project, self.path)
+            CopyRoot(rules.project, self.path)
             if around is None
-            else Place(around.rules.project, self.top, rules.prefix)
+            else CopyRoot(around.rules.project, self.top, rules.prefix)
         )
         self._planner = Planner(store, rules, self.whole)
-        self._files = LaidFiles(store, rules, self.path, self._state_file("times.json"))
-        self._around = None if around is None else LaidSurroundings(store, around, self)
+        self._files = CopiedFiles(store, rules, self.path, self._state_file("times.json"))
+        self._around = None if around is None else CopiedSurroundings(store, around, self)
         self._repository = CopyRepository(rules, self.top, self._base)
-        self._layout = Layout({}, frozenset())
+        self._layout = CopyLayout({}, frozenset())
 
     def _state_file(self, name: str) -> str:
         """Return the path of a file that is kept beside the copy."""
@@ -121,16 +121,22 @@ class CleanCopy:
         """
         try:
             os.makedirs(self._base, mode=PRIVATE_FOLDER, exist_ok=True)
-            os.makedirs(self.path, exist_ok=True)
             lock = self._state_file("lock")
             descriptor = open_plain(lock, os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise _failed(error, "make", self.path) from error
         try:
             store_files.lock_file(descriptor, fcntl.LOCK_EX, self._store.git, lock)
+            self._make_root()
             yield
         finally:
             os.close(descriptor)
+
+    def _make_root(self) -> None:
+        try:
+            os.makedirs(self.path, exist_ok=True)
+        except OSError as error:
+            raise _failed(error, "make", self.path) from error
 
     def lay_out(
         self,
@@ -168,14 +174,25 @@ class CleanCopy:
         packages = {path for path, _ in installed_in(self._rules)}
         return not packages.issuperset(self._rules.linked)
 
-    def lay_out_protected(self, project: str, reference: str, *, existing_only: bool) -> None:
+    def lay_out_again(
+        self,
+        project: str,
+        reference: str,
+        changed: Iterable[str],
+        *,
+        existing_only: bool,
+        left_out: Iterable[str] = (),
+    ) -> None:
         """Reset the protected paths after a set-up command, which may have run code that an agent
-        wrote, and remove caches beside them.
+        wrote, remove caches beside them, and reset the delivered files that were `changed` during
+        the run, except the paths `left_out`.
 
         With `existing_only`, protected files that are new stay. Raises `StoreError`.
         """
         try:
-            layout = self._planner.plan(project, reference, False, existing_only)
+            layout = self._planner.plan(
+                project, reference, False, existing_only, frozenset(left_out)
+            )
             with self._store.using():
                 guard = self._store.guard(reference)
             actual = dict(self._files.refresh(links=False).files())
@@ -186,7 +203,7 @@ class CleanCopy:
                         path, existing_only
                     ):
                         ground.remove(path)
-                self._files.fill(ground, _missing(layout, actual, guard.paths))
+                self._files.fill(ground, _missing(layout, actual, (*guard.paths, *changed)))
         except OSError as error:
             raise _failed(error, "create", self.path) from error
 
@@ -213,7 +230,7 @@ class CleanCopy:
         if one.kind != "file" or self.is_protected(path):
             return False
         try:
-            with open(os.open(os.path.join(self.path, path), READ), "rb") as file:
+            with open(open_plain(os.path.join(self.path, path), READ), "rb") as file:
                 data = file.read(CHUNK)
         except OSError:
             return False
@@ -247,7 +264,7 @@ class CleanCopy:
         return {**found, CLEAN: "1"}
 
 
-class LaidFiles:
+class CopiedFiles:
     """The files in one directory of a copy; writes those that differ from a layout."""
 
     def __init__(
@@ -264,14 +281,16 @@ class LaidFiles:
         self._skip = skip
         self._walk: CopyWalk | None = None
         self._links = False
-        self._done: tuple[Layout, int] | None = None
+        self._done: tuple[CopyLayout, int] | None = None
+        self._not_yours = rules.not_yours
 
-    def write(self, layout: Layout, links: bool) -> None:
+    def write(self, layout: CopyLayout, links: bool) -> None:
         """Make the directory match the layout: remove what does not belong, write what differs.
 
         Do nothing if neither has changed since the last call. Raises `NotClean` if two paths cannot
         both exist here, and `OSError`.
         """
+        self._remove_not_yours(layout)
         walk = self.refresh(links)
         if self._done == (layout, walk.version):
             return
@@ -287,7 +306,17 @@ class LaidFiles:
         if missing:
             store_files.replace(self._times, to_json(dump_seeds(walk.seeds())))
 
-    def renew(self, layout: Layout) -> None:
+    def _remove_not_yours(self, layout: CopyLayout) -> None:
+        """Remove what an earlier layout had, and an earlier run may have made; only once, because
+        `setup` may make it again."""
+        with OpenDirectory(self._path) as ground:
+            for path in self._not_yours:
+                is_wanted = path in layout.contents or path in layout.folders
+                if not is_wanted and ground.lstat(path) is not None:
+                    ground.remove_all(path)
+        self._not_yours = ()
+
+    def renew(self, layout: CopyLayout) -> None:
         """Give all files the current time, so that `make` builds linked products again.
 
         A product in a linked directory may be newer than its source here, and made from another one.
@@ -320,7 +349,7 @@ class LaidFiles:
         ground: OpenDirectory,
         walk: CopyWalk,
         actual: Mapping[str, Entry],
-        layout: Layout,
+        layout: CopyLayout,
     ) -> None:
         """Remove everything that the walk has found and the layout does not have, and links of an
         earlier layout."""
@@ -371,7 +400,7 @@ class LaidFiles:
         Raises `NotClean` if it has changed since the snapshot.
         """
         full = os.path.join(self._rules.project, path)
-        with open(os.open(full, READ), "rb") as source:
+        with open(open_plain(full, READ), "rb") as source:
             size = os.fstat(source.fileno()).st_size
             digest = hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
             with ground.writing(path, one.mode) as descriptor:
@@ -380,26 +409,27 @@ class LaidFiles:
                     digest.update(chunk)
                     write_all(descriptor, chunk)
                 if digest.hexdigest() != one.id:
-                    raise NotClean(f"`{path_text(path)}` has changed, and was {TOO_LARGE}")
+                    why = self._store.why_unstored(one.id) or TOO_LARGE
+                    raise NotClean(f"`{path_text(path)}` has changed, and was {why}")
 
 
-class LaidSurroundings:
+class CopiedSurroundings:
     """The rest of the repository in a copy, as it was when the run started."""
 
     def __init__(self, store: TreeStore, around: Surroundings, copy: CleanCopy) -> None:
         """Describe the files around the project in `copy`; nothing is written."""
-        place = Place(copy.whole.real, copy.top)
+        place = CopyRoot(copy.whole.real, copy.top)
         self._tree = around.tree
         self._skip = copy.whole.prefix.rstrip("/")
         self._planner = Planner(store, around.rules, place)
         times = os.path.join(os.path.dirname(os.path.dirname(copy.top)), "times-around.json")
-        self._files = LaidFiles(store, around.rules, copy.top, times, self._skip)
+        self._files = CopiedFiles(store, around.rules, copy.top, times, self._skip)
 
     def lay_out(self, links: bool) -> None:
         """Write the rest of the repository around the project's directory, which is skipped."""
         contents, folders = self._planner.plan(self._tree, None, links, False)
         kept = frozenset((*folders, self._skip, *parents([self._skip])))
-        self._files.write(Layout(contents, kept), links)
+        self._files.write(CopyLayout(contents, kept), links)
 
 
 class Hashing(Intake):
@@ -448,7 +478,7 @@ class CopyWalk(ContentWalk):
 
 
 def _missing(
-    layout: Layout, actual: Mapping[str, Entry], paths: Iterable[str]
+    layout: CopyLayout, actual: Mapping[str, Entry], paths: Iterable[str]
 ) -> dict[str, Content]:
     """Return those of `paths` that are not in the copy as the layout wants them."""
     wanted = {path: layout.contents[path] for path in paths if path in layout.contents}

@@ -14,7 +14,8 @@ from little_loops.records import NamedTuple
 from little_loops.trees import files as store_files
 from little_loops.trees.git import Git
 from little_loops.trees.placing import OpenDirectory
-from little_loops.trees.rules import GIT, Rules, literal
+from little_loops.trees.repository_files import GIT
+from little_loops.trees.rules import Rules, literal
 
 SHA1_CHARS = 40
 FILE_MODE = 0o644
@@ -51,13 +52,15 @@ class CopyRepository:
         self._head_files: object = None
         self._made: object = None
 
-    def lay_out(self, git: Git) -> None:
+    def lay_out(self, git: Git, commit: str | None = None) -> None:
         """Create the `.git` again, unless it and the user's checkout are unchanged since the last
-        call.
+        call. Its commit is `commit`, by default the one that is checked out in the project.
 
         Raises `StoreError` if git cannot be used, and `OSError`.
         """
         checkout = self._current_checkout(git)
+        if commit is not None:
+            checkout = checkout._replace(commit=commit)
         place = os.path.join(self._top, GIT)
         if self._made is not None and self._made == (checkout, _stamps(place)):
             return

@@ -14,13 +14,14 @@ import stat
 from collections.abc import Iterator, Mapping
 
 from little_loops.records import NamedTuple
+from little_loops.system.plain_files import open_plain
 from little_loops.trees.content import READ
 from little_loops.trees.git import is_inside
 from little_loops.trees.guard import Guard, Guarded, is_protected
 from little_loops.trees.objects import object_id
 from little_loops.trees.reading import read_all
 from little_loops.trees.rules import Rules, in_cache, is_cache, parents
-from little_loops.trees.shadows import Linked, Scan, Wanted, link_to, plan, text_in_copy
+from little_loops.trees.shadows import Linked, PlannedContent, Scan, link_to, plan, text_in_copy
 from little_loops.trees.store import TreeStore
 
 LONG_AGO_NS = 315_619_200 * 1_000_000_000
@@ -44,7 +45,7 @@ class Content(NamedTuple):
     time_ns: int | None = None
 
 
-class Layout(NamedTuple):
+class CopyLayout(NamedTuple):
     """A planned copy: contents by path, and all directories they need."""
 
     contents: Mapping[str, Content]
@@ -59,7 +60,7 @@ class _Snapshot(NamedTuple):
     ignored: tuple[Guarded, ...]
 
 
-class Place(NamedTuple):
+class CopyRoot(NamedTuple):
     """The directory `real`, its copy, and the project's `prefix` in both (`a/b/`, or empty).
 
     Links into `real` lead into `copy` instead.
@@ -73,15 +74,18 @@ class Place(NamedTuple):
 class Planner:
     """Plans the layouts of one copy, and returns the previous plan while its inputs are unchanged."""
 
-    def __init__(self, store: TreeStore, rules: Rules, place: Place) -> None:
+    def __init__(self, store: TreeStore, rules: Rules, place: CopyRoot) -> None:
         self._store = store
         self._rules = rules
         self._place = place
         self._protected = rules.protected()
         self._tracked_caches = frozenset(rules.caches)
+        self._linked = tuple(
+            path for path in (*rules.linked, *rules.nested) if path not in rules.not_yours
+        )
         self._scans: dict[str, Scan] = {}
         self._before: tuple[object, _Snapshot] | None = None
-        self._last: tuple[object, Layout] | None = None
+        self._last: tuple[object, CopyLayout] | None = None
 
     def plan(
         self,
@@ -90,7 +94,7 @@ class Planner:
         links: bool,
         existing_only: bool,
         left_out: frozenset[str] = frozenset(),
-    ) -> Layout:
+    ) -> CopyLayout:
         """Return the layout of the snapshot `project`, without the paths `left_out`, and with
         protected paths of the guard `reference`; None protects nothing.
 
@@ -106,7 +110,7 @@ class Planner:
         if self._last is None or self._last[0] != (key, linked):
             contents = snapshot.contents | {path: _content(one) for path, one in linked.items()}
             folders = {path for path, one in contents.items() if one.kind == "dir"}
-            layout = Layout(contents, frozenset((*folders, *parents(contents))))
+            layout = CopyLayout(contents, frozenset((*folders, *parents(contents))))
             self._last = ((key, linked), layout)
         return self._last[1]
 
@@ -131,7 +135,7 @@ class Planner:
         for path, one in guard.paths.items():
             if one.kind == "other":
                 continue  # a socket, or what cannot be read: the first snapshot has named it
-            if any(is_inside(path, each) for each in (*self._rules.linked, *self._rules.nested)):
+            if any(is_inside(path, each) for each in self._linked):
                 ignored.append(one)
             else:
                 before = wanted.get(path)
@@ -154,10 +158,10 @@ class Planner:
             text = os.fsdecode(texts[one.id])
             other = text_in_copy(real, copy, prefix + path, text)
             if other != text:
-                found[path] = _content(Wanted("link", one.mode, os.fsencode(other)))
+                found[path] = _content(PlannedContent("link", one.mode, os.fsencode(other)))
         return found
 
-    def _plan_ignored(self, snapshot: _Snapshot) -> dict[str, Wanted]:
+    def _plan_ignored(self, snapshot: _Snapshot) -> dict[str, PlannedContent]:
         """Plan the links and shadows that stand for ignored directories and large ignored files."""
         folders = self._folders()
         replaced = {
@@ -195,17 +199,16 @@ class Planner:
     def _folders(self) -> tuple[str, ...]:
         """Return the directories that are linked: ignored at the start, or repositories, and still
         there."""
-        found = (*self._rules.linked, *self._rules.nested)
         return tuple(
             path
-            for path in found
+            for path in self._linked
             if os.path.isdir(full := os.path.join(self._rules.project, path))
             and not os.path.islink(full)
         )
 
     def _large_files(self) -> Iterator[tuple[str, str]]:
         """Yield path and full path of the large ignored files that still exist."""
-        for path in self._rules.linked:
+        for path in self._linked:
             full = os.path.join(self._rules.project, path)
             if os.path.isfile(full) and not os.path.islink(full):
                 yield path, full
@@ -219,19 +222,18 @@ class Planner:
             if stat.S_ISLNK(info.st_mode):
                 data = os.fsencode(os.readlink(full))
             else:
-                descriptor = os.open(full, READ)
-                with open(descriptor, "rb") as file:
+                with open(open_plain(full, READ), "rb") as file:
                     data = file.read()
         except OSError:
             return True
         return info.st_mode != one.mode or object_id(b"blob", data).hex() != one.id
 
-    def _replacement(self, one: Guarded) -> Wanted:
+    def _replacement(self, one: Guarded) -> PlannedContent:
         """Return the stored content of a protected path. Raises `StoreError` if it was too large to
         store."""
         stored = self._store.stored(one.path, one.kind == "link", one.mode, one.id)
-        return Wanted(one.kind, one.mode, stored.data)
+        return PlannedContent(one.kind, one.mode, stored.data)
 
 
-def _content(one: Wanted) -> Content:
+def _content(one: PlannedContent) -> Content:
     return Content(one.kind, one.mode, object_id(b"blob", one.data).hex(), one.data)

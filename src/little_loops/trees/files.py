@@ -5,10 +5,14 @@ STATE/trees/NAME-HASH/
   project       the real path of the project
   lock          shared while a snapshot is taken or restored, exclusive to pack and to prune
   packed        counts how often the packs were rewritten
-  unstored      content that was too large: id, size, SHA-256
+  unstored      content that is not stored: id, size, SHA-256, and `left-out` if it was not too large
   times.json    caches the times of files, so that unchanged ones need not be read again
   runs/RUN      the ids that a run has recorded, one per line
   modes/ID      the permission bits of a snapshot's files, unless they are the usual ones
+  undos/RUN     what the last `undo` of a run has changed, so that it can be undone
+  origins.json  which ignored files are yours, and which runs have not recorded their end (`origins`)
+  turns/RUN     the agent's turn, or the check, that a run is at; `RUN.patch`: what was restored after
+                it was killed (`engine.interrupted_turns`)
   git/          a bare repository
 """
 

@@ -1,4 +1,5 @@
-"""Run git: on the store with fixed settings, on the user's repository for reading only.
+"""Run git: on the store with fixed settings, on the user's repository for reading only, except for
+worktrees of our own.
 
 The program is looked up once, and never inside the project. None of git's environment variables are
 passed on, so neither the user's shell nor an agent can choose another repository.
@@ -20,9 +21,12 @@ from little_loops.errors import StoreError
 from little_loops.records import NamedTuple
 from little_loops.system import process
 from little_loops.system.stops import StopFlag
+from little_loops.trees.repository_files import refuse_special_files
 
 OLDEST = (2, 25)
 DEADLINE_S = 600.0
+READING_S = 60.0
+"""How long one reading command may take in the user's repository; they usually take milliseconds."""
 KILL_GRACE_S = 2.0
 COMPLAINT_CHARS = 400
 # Older versions ignore GIT_CONFIG_GLOBAL; a home that does not exist has no configuration.
@@ -40,12 +44,14 @@ STORE_VARIABLES = {
 }
 READING_VARIABLES = {
     "GIT_NO_REPLACE_OBJECTS": "1",
-    "GIT_OPTIONAL_LOCKS": "0",
     "GIT_TERMINAL_PROMPT": "0",
     "LC_ALL": "C",
 }
 # A repository can name programs that git runs even while it only reads.
 READING_OPTIONS = ("-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}")
+
+# Maintenance would delete objects, which no command of ours is asked to do.
+CHANGING_OPTIONS = (*READING_OPTIONS, "-c", "gc.auto=0", "-c", "maintenance.auto=false")
 
 # Variables that tell git which repository, files and refs to use; git sets them for its hooks.
 REPOSITORY_VARIABLES = frozenset(
@@ -70,6 +76,11 @@ REPOSITORY_VARIABLES = frozenset(
     )
 )
 
+IDENTITY_VARIABLES = frozenset(
+    f"GIT_{who}_{what}" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")
+)
+"""The variables that say who commits; CI jobs often set them."""
+
 Sink = Callable[[bytes], None]
 
 
@@ -81,7 +92,7 @@ class Interrupted(Exception):
         self.by = by
 
 
-class Answer(NamedTuple):
+class GitOutput(NamedTuple):
     code: int
     out: bytes
     complaint: str
@@ -99,6 +110,8 @@ class Git(NamedTuple):
     stop: StopFlag | None = None
     ends_at: float | None = None
     urgent: StopFlag | None = None
+    own_index: str | None = None
+    """A file to use instead of the user's index, when the repository is changed."""
 
     def bounded(self, deadline_s: float | None, stop: StopFlag | None = None) -> Git:
         """Return a copy that must finish within `deadline_s`, and that also ends when `stop`, if
@@ -117,7 +130,7 @@ class Git(NamedTuple):
 
     def store(
         self, git_dir: str, words: Sequence[str], stdin: bytes = b"", sink: Sink | None = None
-    ) -> Answer:
+    ) -> GitOutput:
         """Run git on the store, with fixed settings. Output goes to `sink`, or into the answer.
 
         A failure of git is an answer with its exit code. Raises `Interrupted` or `StoreError` like
@@ -126,21 +139,52 @@ class Git(NamedTuple):
         env = {"PATH": self.environ.get("PATH", os.defpath), **STORE_VARIABLES}
         return self._run([self.program, f"--git-dir={git_dir}", *words], env, stdin, sink)
 
-    def read(self, directory: str, words: Sequence[str]) -> Answer:
+    def read(self, directory: str, words: Sequence[str]) -> GitOutput:
         """Run a reading git command in the user's repository, with the user's configuration.
 
-        A failure of git is an answer with its exit code. Raises `Interrupted` or `StoreError` like
-        `_run`.
+        A failure of git is an answer with its exit code. Raises `StoreError` if git would wait for
+        a pipe, or takes longer than `READING_S`; else `Interrupted` or `StoreError` like `_run`.
         """
-        env = {
-            name: text for name, text in self.environ.items() if not name.startswith("GIT_")
-        } | READING_VARIABLES
+        refuse_special_files(directory)
         argv = [self.program, "-C", directory, *READING_OPTIONS, *words]
-        return self._run(argv, env, b"", None)
+        env = self._users_variables() | {"GIT_OPTIONAL_LOCKS": "0"}
+        ends_at = time.monotonic() + READING_S
+        if self.ends_at is not None and self.ends_at <= ends_at:
+            return self._run(argv, env, b"", None)
+        try:
+            return self._replace(ends_at=ends_at)._run(argv, env, b"", None)
+        except Interrupted as cut:
+            if cut.by == "stop":
+                raise
+            raise StoreError(
+                f"`git {words[0]}` did not finish within {READING_S:g} s",
+                "try it yourself in the project: it may wait for a pipe or a slow disk",
+            ) from cut
+
+    def change(self, directory: str, words: Sequence[str], stdin: bytes = b"") -> GitOutput:
+        """Run a git command that adds to the user's repository: no hook and no maintenance runs.
+
+        A failure of git is an answer with its exit code. Raises `StoreError` if git would wait for
+        a pipe; else `Interrupted` or `StoreError` like `_run`.
+        """
+        refuse_special_files(directory)
+        argv = [self.program, "-C", directory, *CHANGING_OPTIONS, *words]
+        own = {} if self.own_index is None else {"GIT_INDEX_FILE": self.own_index}
+        return self._run(argv, self._users_variables() | own, stdin, None)
+
+    def _users_variables(self) -> dict[str, str]:
+        """Return the user's environment with those we set; of git's own variables, only the user's
+        name."""
+        own = {
+            name: text
+            for name, text in self.environ.items()
+            if not name.startswith("GIT_") or name in IDENTITY_VARIABLES
+        }
+        return own | READING_VARIABLES
 
     def _run(
         self, argv: Sequence[str], env: Mapping[str, str], stdin: bytes, sink: Sink | None
-    ) -> Answer:
+    ) -> GitOutput:
         """Run git and return its answer; the code is -1 if a signal ended it.
 
         Raises `Interrupted` on a stop or at the deadline, `StoreError` if it cannot start.
@@ -165,7 +209,7 @@ class Git(NamedTuple):
         if ended.cut_by != "none":
             raise Interrupted("stop" if ended.cut_by == "stop" else "deadline")
         code = -1 if ended.exit_code is None else ended.exit_code
-        return Answer(code, bytes(out), _error_text(err, code))
+        return GitOutput(code, bytes(out), _error_text(err, code))
 
 
 def find_git(project: str, environ: Mapping[str, str], stop: StopFlag | None = None) -> Git:

@@ -20,13 +20,13 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from little_loops.errors import StoreError
 from little_loops.records import NamedTuple
-from little_loops.trees.content import Intake, LeftOut, open_folder
+from little_loops.trees.content import Intake, NotStored, open_folder
 from little_loops.trees.git import is_inside
 from little_loops.trees.model import Kind, PathChange
 from little_loops.trees.objects import DIRECTORY, PLAIN, PackWriter, TreeEntry, tree_data
 from little_loops.trees.patterns import Patterns
+from little_loops.trees.repository_files import GIT
 from little_loops.trees.rules import (
-    GIT,
     Rules,
     cache_test,
     is_repository,
@@ -345,7 +345,7 @@ class GuardWalk:
             info, id = self._intake.entry(fd, name)
         except FileNotFoundError:
             return
-        except (LeftOut, OSError):
+        except (NotStored, OSError):
             self._found[path] = Guarded(path, "other", info.st_mode, led=self._led)
             return
         kind: Kind = "link" if stat.S_ISLNK(info.st_mode) else "file"

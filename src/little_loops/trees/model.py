@@ -57,7 +57,7 @@ class StoredFile(NamedTuple):
     data: bytes
 
 
-class Listed(NamedTuple):
+class ListedPath(NamedTuple):
     """A path of a tree for a receipt; `sha256` is of the content, or of a link's target."""
 
     path: str
@@ -65,10 +65,19 @@ class Listed(NamedTuple):
     sha256: str
 
 
-class DiskUse(NamedTuple):
-    """The bytes that one project uses on disk."""
+class NewLink(NamedTuple):
+    """A link that was made or changed during a run.
 
-    project: str
+    `target` is the absolute path that it names; `replaces`: something else was in its place before.
+    """
+
+    path: str
+    target: str
+    replaces: bool
+
+
+class DiskUse(NamedTuple):
+    """The bytes that a project's snapshots and clean copies use on disk."""
+
     store: int
     copies: int
-    runs: tuple[str, ...] = ()

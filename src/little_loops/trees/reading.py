@@ -9,7 +9,7 @@ from typing import Literal
 from little_loops.errors import StoreError
 from little_loops.records import NamedTuple
 from little_loops.trees.files import StoreFiles
-from little_loops.trees.git import Answer, Git
+from little_loops.trees.git import Git, GitOutput
 from little_loops.trees.objects import object_id
 
 Take = Callable[[str, bytes], None]
@@ -32,7 +32,7 @@ def run_git(git: Git, files: StoreFiles, words: list[str], stdin: bytes = b"") -
     return answer.out
 
 
-def cannot_read(files: StoreFiles, answer: Answer) -> StoreError:
+def cannot_read(files: StoreFiles, answer: GitOutput) -> StoreError:
     """Return the error for a store that git failed to read."""
     return StoreError(
         f"the tree store `{files.path}` cannot be read: {answer.complaint}", OUT_OF_REACH
@@ -146,6 +146,11 @@ class RawChange(NamedTuple):
     before: str
     after: str
     mode: str
+
+    @property
+    def content(self) -> str:
+        """The id after the change; empty if the file does not exist any more."""
+        return self.after if self.after.strip("0") else ""
 
 
 def list_changes(git: Git, files: StoreFiles, before: str, after: str) -> list[RawChange]:

@@ -12,6 +12,7 @@ import stat
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
+from little_loops.trees.content import TOO_LARGE
 from little_loops.trees.guard import Guard, Guarded
 from little_loops.trees.model import PathChange
 from little_loops.trees.placing import OWNER_ALL, OpenDirectory
@@ -21,7 +22,6 @@ UNKNOWN_MODE = 0
 Spare = Callable[[str], bool]
 """Returns whether a path belongs to another run, and must not be touched."""
 COMPILED_FOLDER = "__pycache__"
-TOO_LARGE = "too large to be stored"
 NOT_READ = "it cannot be read, so it was not replaced; move it away yourself"
 NOT_KEPT = "it is too large to be kept, so it was not replaced; move it away yourself"
 
@@ -36,15 +36,15 @@ class Repair:
         now: Guard,
         contents: Mapping[str, bytes],
         is_cache: Callable[[str], bool],
-        is_unstored: Callable[[str], bool],
+        why_unstored: Callable[[str], str | None],
     ) -> None:
         """Restore below `ground` what differs between `reference` and `now`.
 
-        `contents` has the reference's content by id. `is_unstored` says whether an id is not in the
-        store; such content is never overwritten.
+        `contents` has the reference's content by id. `why_unstored` says why an id is not in the
+        store, or returns None; such content is never overwritten.
         """
         self._ground = ground
-        self._is_unstored = is_unstored
+        self._why_unstored = why_unstored
         self._is_cache = is_cache
         self._reference = reference
         self._now = now
@@ -58,9 +58,11 @@ class Repair:
         Never raises `OSError`: `failed` has the paths that could not be restored, with the reason.
         """
         wanted = list(changes)
-        for change in reversed(wanted):
-            if change.kind == "added":
-                self._attempt(change.path, self._remove)
+        added = [change.path for change in wanted if change.kind == "added"]
+        for path in reversed(added):
+            self._attempt(path, self._remove)
+        for folder in sorted(set(parents(added)), reverse=True):
+            self._remove_empty_folder(folder)
         for change in wanted:
             if change.kind != "added":
                 self._attempt(change.path, self._restore)
@@ -101,29 +103,24 @@ class Repair:
         self._ground.set_mode(path, self._reference.paths[path].mode)
 
     def _remove(self, path: str) -> None:
-        """Remove a path that was added, and the new directories above it that are empty then.
-
-        Raises `OSError` if its content is not in the store.
-        """
+        """Remove a path that was added; raise `OSError` if its content is not in the store."""
         self._check_stored(path)
         if self._now.paths[path].kind == "dir":
             self._remove_caches_in(path)
         self._ground.remove(path)
-        self._remove_empty_parents(path)
 
-    def _remove_empty_parents(self, path: str) -> None:
-        """Remove the new directories above a removed path, as far as they are empty."""
-        while path := path.rpartition("/")[0]:
-            if path not in self._now.paths or path in self._reference.paths:
-                return
+    def _remove_empty_folder(self, path: str) -> None:
+        """Remove a directory that is new, if it is empty now."""
+        if path not in self._now.paths or path in self._reference.paths:
+            return
+        with suppress(OSError):  # it is not empty: keep what is in it
             self._remove_caches_in(path)
-            with suppress(OSError):  # it is not empty: keep what is in it
-                self._ground.remove(path)
+            self._ground.remove(path)
 
     def _check_stored(self, path: str) -> None:
         """Raise `OSError` if the current content of a path is not in the store."""
         one = self._now.paths.get(path)
-        if one is not None and self._is_unstored(one.id):
+        if one is not None and self._why_unstored(one.id) is not None:
             raise OSError(0, NOT_KEPT)
         if one is not None and one.kind == "other" and stat.S_ISREG(one.mode):
             raise OSError(0, NOT_READ)
@@ -144,7 +141,7 @@ class Repair:
         elif one.kind == "other":
             raise OSError(0, "it could not be read when the run started")
         elif one.id not in self._contents:
-            raise OSError(0, TOO_LARGE)
+            raise OSError(0, self._why_unstored(one.id) or TOO_LARGE)
         elif one.kind == "link":
             self._ground.link(path, os.fsdecode(self._contents[one.id]))
         else:
@@ -268,3 +265,38 @@ def remove_caches(
                 ground.remove_all(path)
                 removed.append(path)
     return removed
+
+
+def remove_compiled(
+    ground: OpenDirectory, folders: Iterable[str], is_cache: Callable[[str], bool], since_ns: int
+) -> list[str]:
+    """Remove what was compiled into the `__pycache__` of these directories since a time: Python would
+    load it instead of the source. Return the removed paths. Raises `OSError`.
+
+    By `ctime`, which a program cannot set back. A directory that was changed itself is removed as a
+    whole: it may have been moved there, with older files in it.
+    """
+    removed = []
+    for folder in folders:
+        path = f"{folder}/{COMPILED_FOLDER}" if folder else COMPILED_FOLDER
+        info = ground.lstat(path)
+        if info is None:
+            continue
+        if info.st_ctime_ns >= since_ns and is_cache(path):
+            found = [path]
+        else:
+            found = [one for one in _files_in(ground, path) if is_cache(one)]
+            found = [one for one in found if _is_changed(ground, one, since_ns)]
+        for one in found:
+            ground.remove_all(one)
+        removed += found
+    return removed
+
+
+def _files_in(ground: OpenDirectory, path: str) -> list[str]:
+    return [f"{path}/{name}" for name in names_in(ground, path)]
+
+
+def _is_changed(ground: OpenDirectory, path: str, since_ns: int) -> bool:
+    info = ground.lstat(path)
+    return info is not None and info.st_ctime_ns >= since_ns

@@ -15,11 +15,12 @@ from typing import Any
 from little_loops.errors import StoreError
 from little_loops.fsm.scope import contains, normalise
 from little_loops.records import NamedTuple
+from little_loops.system.plain_files import open_plain, read_plain
 from little_loops.trees.content import READ
 from little_loops.trees.git import Git
 from little_loops.trees.patterns import Patterns, compile_patterns, split_lines
+from little_loops.trees.repository_files import GIT, GIT_FILE
 
-GIT = ".git"
 CACHES = ("__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache")
 """They count neither as protected nor as outside the scope, and stay out of the clean copy. A tree
 leaves out only what git ignores."""
@@ -28,7 +29,6 @@ NEVER = (".loops/.running", ".loops/.history")
 IGNORE_FILE = ".gitignore"
 MAX_IGNORE_FILE_BYTES = 16 << 20
 GITLINK = b"160000"
-GIT_FILE = b"gitdir: "
 SETTINGS = "^core[.](excludesfile|ignorecase)$"
 MAX_DEPTH = 200
 """Deeper directories are left out: each level of a walk keeps a directory open."""
@@ -59,7 +59,9 @@ class Rules(NamedTuple):
     ignored as a whole, and large ignored files; `files` are the other ignored files. `caches` are
     tracked files with names of caches. `store` identifies the store that the run's ids belong to.
     `around` is the rest of the repository, if a clean copy needs it.
-    `watched` are patterns of files whose changes are only reported.
+    `watched` are patterns of files whose changes are only reported. `owner` is the project that the
+    store belongs to, if the run works in a worktree of it. `not_yours` are ignored paths and
+    repositories that an earlier run may have made or changed (`origins`).
     """
 
     run: str
@@ -79,10 +81,15 @@ class Rules(NamedTuple):
     store: str = ""
     around: Surroundings | None = None
     watched: tuple[str, ...] = ()
+    owner: str = ""
+    not_yours: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the rules as data for JSON, which `from_json` decodes."""
         plain = self._asdict()
+        for name in ("owner", "not_yours"):
+            if not plain[name]:
+                del plain[name]  # earlier versions do not know it
         if self.around is not None:
             plain["around"] = {"tree": self.around.tree, "rules": self.around.rules.to_json()}
         plain["ignore"] = [one._asdict() for one in self.ignore]
@@ -156,6 +163,11 @@ def in_cache(path: str) -> bool:
     return any(map(is_cache, path.split("/")))
 
 
+def in_cache_directory(path: str) -> bool:
+    """Return whether a path is in a directory that tools use as a cache, or is one."""
+    return any(part in CACHES for part in path.split("/"))
+
+
 def cache_test(rules: Rules) -> Callable[[str], bool]:
     """Return a function that says whether a path is a cache; tracked files never are."""
     kept = frozenset((*rules.caches, *parents(rules.caches)))
@@ -193,7 +205,7 @@ def is_repository(fd: int, name: str = ".") -> bool:
 
 def _points_to_repository(fd: int, path: str) -> bool:
     """Return whether a `.git` file names a git directory, as in a work tree or submodule."""
-    descriptor = os.open(path, READ, dir_fd=fd)
+    descriptor = open_plain(path, READ, folder=fd)
     try:
         return os.read(descriptor, len(GIT_FILE)) == GIT_FILE
     finally:
@@ -223,6 +235,14 @@ def find_repository(git: Git, project: str) -> Repository | None:
         raise StoreError(f"git cannot be used here: {answer.complaint}")
     exclude = os.path.join(project, lines[3])
     return Repository(lines[1], lines[2], exclude, head_of(git, project))
+
+
+def repository_around(git: Git, project: str) -> Repository:
+    """Return the repository that contains the project. Raises `StoreError` without one."""
+    repository = find_repository(git, project)
+    if repository is None:
+        raise StoreError(f"`{project}` is not in a git repository", "`git init` creates one")
+    return repository
 
 
 def head_of(git: Git, project: str) -> str | None:
@@ -281,20 +301,20 @@ def upper_ignore_files(repository: Repository) -> Iterator[IgnoreFile]:
         base += f"{part}/"
 
 
+def ignore_files_above(git: Git, project: str) -> list[IgnoreFile]:
+    """Return the ignore files outside the project that apply to it. Raises `StoreError` if it is
+    not in a git repository."""
+    repository = repository_around(git, project)
+    return [*ignore_settings(git, repository)[0], *upper_ignore_files(repository)]
+
+
 def _read_ignore_file(base: str, path: str) -> IgnoreFile | None:
     """Read an ignore file, at most `MAX_IGNORE_FILE_BYTES` of it; return None if it cannot be
     read."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        return ignore_file(base, read_plain(path, MAX_IGNORE_FILE_BYTES))
     except OSError:
         return None
-    try:
-        data = os.read(descriptor, MAX_IGNORE_FILE_BYTES)
-    except OSError:
-        return None
-    finally:
-        os.close(descriptor)
-    return ignore_file(base, data)
 
 
 def ignore_file(base: str, data: bytes) -> IgnoreFile:

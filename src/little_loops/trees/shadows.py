@@ -32,7 +32,7 @@ class NotClean(StoreError):
     """A clean copy of the project cannot be created."""
 
 
-class Wanted(NamedTuple):
+class PlannedContent(NamedTuple):
     """The planned content of a path in the copy: a link's target, or a file's content."""
 
     kind: str
@@ -49,14 +49,14 @@ class Linked(NamedTuple):
 
 
 def plan(
-    linked: Linked, replaced: dict[str, Wanted], git: Git, scans: dict[str, Scan]
-) -> dict[str, Wanted]:
+    linked: Linked, replaced: dict[str, PlannedContent], git: Git, scans: dict[str, Scan]
+) -> dict[str, PlannedContent]:
     """Return what the copy has in place of the linked directories, by path.
 
     `replaced` are paths below them that must not have the project's current content. `scans` caches
     what was found in each directory, and is updated. Raises `NotClean`, or `Interrupted` on a stop.
     """
-    found: dict[str, Wanted] = {}
+    found: dict[str, PlannedContent] = {}
     for folder in linked.folders:
         scan = scans.setdefault(folder, Scan(linked, folder))
         other = scan.run(git)
@@ -74,12 +74,14 @@ def plan(
     return found
 
 
-def link_to(text: str) -> Wanted:
+def link_to(text: str) -> PlannedContent:
     """Return a link to `text`."""
-    return Wanted("link", stat.S_IFLNK | 0o777, os.fsencode(text))
+    return PlannedContent("link", stat.S_IFLNK | 0o777, os.fsencode(text))
 
 
-def _shadow(linked: Linked, folder: str, other: dict[str, Wanted]) -> dict[str, Wanted]:
+def _shadow(
+    linked: Linked, folder: str, other: dict[str, PlannedContent]
+) -> dict[str, PlannedContent]:
     """Return the entries of a shadow: links, except for the paths in `other` and directories above
     them."""
     deeper = {folder} | {above for path in other for above in _ancestors_below(path, folder)}
@@ -110,7 +112,7 @@ def _names(linked: Linked, directory: str) -> list[str]:
         raise _cannot_rewrite(directory, (error.strerror or str(error)).lower()) from error
 
 
-def _link_entry(linked: Linked, path: str) -> Wanted:
+def _link_entry(linked: Linked, path: str) -> PlannedContent:
     """Return a link to an entry of the project.
 
     If the entry is a link itself, copy that: a program may look at its own path to find out where
@@ -127,7 +129,9 @@ def _link_entry(linked: Linked, path: str) -> Wanted:
     return link_to(os.path.realpath(full))
 
 
-def _add_scripts(linked: Linked, folder: str, deeper: set[str], other: dict[str, Wanted]) -> None:
+def _add_scripts(
+    linked: Linked, folder: str, deeper: set[str], other: dict[str, PlannedContent]
+) -> None:
     """Add the scripts of a Python environment that name its path, rewritten, to `other`, and their
     directories to `deeper`."""
     for name in SCRIPTS:
@@ -172,12 +176,12 @@ class Scan:
         self._folder = folder
         self._known: dict[str, Scanned] = {}
 
-    def run(self, git: Git) -> dict[str, Wanted]:
+    def run(self, git: Git) -> dict[str, PlannedContent]:
         """Return the files and links that lead back, rewritten for the copy, by path.
 
         Raises `NotClean` if one cannot be read or is too large, `Interrupted` on a stop.
         """
-        found: dict[str, Wanted] = {}
+        found: dict[str, PlannedContent] = {}
         stack = [self._folder]
         known: dict[str, Scanned] = {}
         while stack:
@@ -206,7 +210,9 @@ class Scan:
         except OSError:
             return None
 
-    def _leading_back(self, directory: str, scanned: Scanned) -> Iterator[tuple[str, Wanted]]:
+    def _leading_back(
+        self, directory: str, scanned: Scanned
+    ) -> Iterator[tuple[str, PlannedContent]]:
         """Yield the entries of a directory that lead back, with their rewritten content."""
         for name in scanned.files:
             path = f"{directory}/{name}"
@@ -219,7 +225,7 @@ class Scan:
             if text is not None:
                 yield path, link_to(text)
 
-    def _relative_pth(self, path: str) -> Wanted | None:
+    def _relative_pth(self, path: str) -> PlannedContent | None:
         """Return a `.pth` file unchanged if a line names a project directory relative to the file.
 
         As a file of its own, not a link, it then means the directory in the copy.
@@ -232,7 +238,7 @@ class Scan:
             place = os.path.normpath(os.path.join(os.path.dirname(full), line.strip()))
             is_code = line.startswith(("import ", "import\t", "#")) or not line.strip()
             if not is_code and self._leads_back(place):
-                return Wanted("file", os.stat(full).st_mode, data)
+                return PlannedContent("file", os.stat(full).st_mode, data)
         return None
 
     def _leads_back(self, place: str) -> bool:
@@ -274,14 +280,14 @@ def _list(full: str, stamp: tuple[int, int, int]) -> Scanned:
     return Scanned(stamp, tuple(dirs), tuple(links), tuple(files))
 
 
-def _rewritten(linked: Linked, path: str) -> Wanted | None:
+def _rewritten(linked: Linked, path: str) -> PlannedContent | None:
     """Return a file with the project's path replaced by the copy's; None if it does not contain it."""
     full = os.path.join(linked.project, path)
     data = _read(full, path)
     other = data
     for old, new in _spellings(linked):
         other = replace_path(other, old, new)
-    return Wanted("file", os.stat(full).st_mode, other) if other != data else None
+    return PlannedContent("file", os.stat(full).st_mode, other) if other != data else None
 
 
 def _spellings(linked: Linked) -> Iterable[tuple[bytes, bytes]]:

@@ -6,12 +6,12 @@ import os
 import stat
 from collections.abc import Sequence
 
-from little_loops.errors import StoreError
-from little_loops.trees.content import READ, Intake, LeftOut, open_folder, read_up_to
+from little_loops.system.plain_files import open_plain
+from little_loops.trees.content import READ, Intake, NotStored, open_folder, read_up_to
 from little_loops.trees.git import Git, is_inside
 from little_loops.trees.patterns import Group, Patterns
+from little_loops.trees.repository_files import GIT
 from little_loops.trees.rules import (
-    GIT,
     IGNORE_FILE,
     MAX_IGNORE_FILE_BYTES,
     IgnoredFile,
@@ -28,11 +28,12 @@ from little_loops.trees.rules import (
     never_counts,
     parents,
     plain_scope,
+    repository_around,
     tracked_paths,
     upper_ignore_files,
 )
 
-MAX_SINGLE_BYTES = 1 << 20
+MAX_COPIED_BYTES = 1 << 20
 """Ignored files up to this size are copied into the clean copy; larger ones are linked."""
 MAX_AROUND = 20_000
 """If its repository has more files outside the project, the clean copy has only the project."""
@@ -41,20 +42,19 @@ MAX_AROUND = 20_000
 def read_rules(
     git: Git,
     project: str,
-    intake: Intake,
+    intake: Intake | None,
     *,
     run: str,
     scope: Sequence[str],
     protect: Sequence[str],
     store: str,
 ) -> Rules:
-    """Return the rules for a run that starts now; ignored files are stored through `intake`.
+    """Return the rules for a run that starts now; ignored files are stored through `intake`, and
+    without one their content is not read.
 
     Raises `StoreError` if the project is not in a git repository.
     """
-    repository = find_repository(git, project)
-    if repository is None:
-        raise StoreError(f"`{project}` is not in a git repository", "`git init` creates one")
+    repository = repository_around(git, project)
     ignore, ignore_case = ignore_settings(git, repository)
     ignore += upper_ignore_files(repository)
     rules = Rules(
@@ -81,7 +81,7 @@ def read_surroundings(git: Git, rules: Rules, intake: Intake, home: str) -> Rule
     top = rules.project[: len(rules.project) - len(prefix)].rstrip("/")
     repository = find_repository(git, top) if prefix else None
     skip = [prefix, *([os.path.relpath(home, top)] if is_inside(home, top) else [])]
-    if repository is None or _count_files(git, top, skip) > MAX_AROUND:
+    if repository is None:
         return None
     ignore, ignore_case = ignore_settings(git, repository)
     start = Rules(
@@ -98,23 +98,20 @@ def read_surroundings(git: Git, rules: Rules, intake: Intake, home: str) -> Rule
     files = frozenset(
         path for path in tracked.files if not any(is_inside(path, one) for one in skip)
     )
-    found = _StartWalk(git, start, intake, files, tracked.nested, frozenset(skip)).collect()
+    if len(files) > MAX_AROUND:
+        return None
+    walk = _StartWalk(git, start, intake, files, tracked.nested, frozenset(skip), MAX_AROUND)
+    try:
+        found = walk.collect()
+    except _TooManyFiles:
+        return None
     # Last, so that no pattern of the repository includes them again.
     skipped = IgnoreFile("", tuple(literal(f"{one}/") for one in skip))
     return found._replace(ignore=(*found.ignore, skipped))
 
 
-def _count_files(git: Git, top: str, skip: Sequence[str]) -> int:
-    """Return the number of files in a repository that are not ignored and not below `skip`.
-
-    Raises `StoreError` if git fails.
-    """
-    words = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    but = [f":(exclude,literal){one}" for one in skip]
-    answer = git.read(top, [*words, "--", ".", *but])
-    if answer.code != 0:
-        raise StoreError(f"git cannot list the files of `{top}`: {answer.complaint}")
-    return answer.out.count(b"\0")
+class _TooManyFiles(Exception):
+    """A repository has more files around the project than a clean copy should have."""
 
 
 class _StartWalk:
@@ -124,13 +121,15 @@ class _StartWalk:
         self,
         git: Git,
         rules: Rules,
-        intake: Intake,
+        intake: Intake | None,
         tracked: frozenset[str],
         nested: frozenset[str],
         skip: frozenset[str] = frozenset(),
+        max_files: int | None = None,
     ) -> None:
         """Walk the project of `rules`, whose git tracks the files `tracked` and the submodules
-        `nested`; paths in `skip` are not visited."""
+        `nested`; paths in `skip` are not visited. Beyond `max_files` that are not ignored,
+        `collect` raises `_TooManyFiles`."""
         self._git = git
         self._rules = rules
         self._intake = intake
@@ -138,6 +137,7 @@ class _StartWalk:
         self._tracked_dirs = frozenset(parents(tracked))
         self._submodules = nested
         self._skip = skip
+        self._left = max_files
         self._prefix = os.fsencode(rules.prefix)
         self._ignore = list(rules.ignore)
         self._tracked_ignored: list[str] = []
@@ -179,6 +179,19 @@ class _StartWalk:
                 self._visit_directory(fd, below, patterns, hidden)
             elif hidden:
                 self._visit_ignored_file(fd, below)
+            else:
+                self._count_file()
+
+    def _count_file(self) -> None:
+        """Count a file that is not ignored; raise `_TooManyFiles` beyond the limit.
+
+        Only files around the project are counted; otherwise there is no limit.
+        """
+        if self._left is None:
+            return
+        self._left -= 1
+        if self._left < 0:
+            raise _TooManyFiles
 
     def _visit_directory(self, fd: int, path: str, patterns: Patterns, hidden: bool) -> None:
         """Record a directory: as linked if it is ignored, as nested if it is a repository; else
@@ -215,17 +228,19 @@ class _StartWalk:
         name = path.rpartition("/")[2]
         try:
             info = os.stat(name, dir_fd=fd, follow_symlinks=False)
-            if stat.S_ISREG(info.st_mode) and info.st_size > MAX_SINGLE_BYTES:
+            if stat.S_ISREG(info.st_mode) and info.st_size > MAX_COPIED_BYTES:
                 self._linked.append(path)
                 return
-            info, id = self._intake.entry(fd, name)
-        except (OSError, LeftOut):
+            id = b""
+            if self._intake is not None:
+                info, id = self._intake.entry(fd, name)
+        except (OSError, NotStored):
             return
         self._files.append(IgnoredFile(path, info.st_mode, id.hex()))
 
     def _with_ignore_file(self, fd: int, path: str, patterns: Patterns) -> Patterns:
         """Return the patterns plus those of this directory's ignore file, and record that file."""
-        found = _read_ignore_file(fd, self._rules.prefix + path)
+        found = _read_ignore_file_in(fd, self._rules.prefix + path)
         if found is None:
             return patterns
         self._ignore.append(found)
@@ -234,11 +249,11 @@ class _StartWalk:
         return Patterns((*patterns.groups, group))
 
 
-def _read_ignore_file(fd: int, base: str) -> IgnoreFile | None:
+def _read_ignore_file_in(fd: int, base: str) -> IgnoreFile | None:
     """Read the `.gitignore` of an open directory; return None if there is none, or it cannot be
     read."""
     try:
-        descriptor = os.open(IGNORE_FILE, READ, dir_fd=fd)
+        descriptor = open_plain(IGNORE_FILE, READ, folder=fd)
     except OSError:
         return None
     try:

@@ -10,37 +10,49 @@ and pruning (`upkeep`).
 from __future__ import annotations
 
 import os
+import stat
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Literal
 
 from little_loops.errors import StoreError
 from little_loops.fsm.path_text import path_text
 from little_loops.system.files import failure, to_json
+from little_loops.system.user_state import key_of
 from little_loops.trees import files as store_files
-from little_loops.trees import upkeep
-from little_loops.trees.content import Bounds, Intake
+from little_loops.trees import origins, upkeep
+from little_loops.trees.content import Bounds, Intake, Unstored
 from little_loops.trees.files import StoreFiles, store_of
 from little_loops.trees.git import Git, Interrupted
 from little_loops.trees.guard import Guard, GuardWalk, compare, store_guard
 from little_loops.trees.model import GuardOnly, PathChange, Restoration, Snapshot
 from little_loops.trees.modes import save_modes
 from little_loops.trees.objects import PackSet, PackWriter
+from little_loops.trees.patterns import Patterns
 from little_loops.trees.placing import OpenDirectory
 from little_loops.trees.reading import RawChange, read_all, run_git
 from little_loops.trees.restore import (
+    NOT_READ,
     Repair,
     Spare,
     obstacles,
     remove_caches,
+    remove_compiled,
     spare_nothing,
     unlock,
     unlock_changed,
 )
-from little_loops.trees.rules import Rules, Surroundings, cache_test
+from little_loops.trees.rules import (
+    IGNORE_FILE,
+    Rules,
+    Surroundings,
+    cache_test,
+    ignore_file,
+    ignore_files_above,
+)
 from little_loops.trees.start import read_rules, read_surroundings
-from little_loops.trees.stored import StoredTrees, to_undo
+from little_loops.trees.stored import LEFT_OUT_MARK, StoredTrees, to_undo, with_directories
 from little_loops.trees.walk import NEVER_NS, ContentWalk, dump_seeds, load_seeds
 
 MAX_PACKS = 50
@@ -77,10 +89,11 @@ class TreeStore(StoredTrees):
         *,
         create: bool = True,
         bounds: Bounds = USUAL_BOUNDS,
+        work_tree: str | None = None,
     ) -> TreeStore:
         """Open the project's store in the user's state directory `home`, creating it if `create`.
 
-        Raises `StoreError` if it is missing and not to be created, damaged, accessible to other
+        With `work_tree`, a worktree of the project, snapshots are taken there. Raises `StoreError` if it is missing and not to be created, damaged, accessible to other
         users, or inside the project.
         """
         files = store_of(project, home)
@@ -91,7 +104,17 @@ class TreeStore(StoredTrees):
                     "the run cannot tell what has changed since it started; start a new run",
                 )
             store_files.create(files)
-        return cls(files, store_files.check(files), git, bounds)
+        id = store_files.check(files)
+        if work_tree is not None:
+            files = files._replace(project=os.path.realpath(work_tree))
+        return cls(files, id, git, bounds)
+
+    @classmethod
+    def open_for(cls, rules: Rules, home: str, git: Git) -> TreeStore:
+        """Open the store of a run that has started. Raises `StoreError` as `open` does."""
+        if not rules.owner:
+            return cls.open(rules.project, home, git, create=False)
+        return cls.open(rules.owner, home, git, create=False, work_tree=rules.project)
 
     # ── taking snapshots ───────────────────────────────────────────────────────────────────────
 
@@ -116,6 +139,51 @@ class TreeStore(StoredTrees):
                 )
             self._record(run, (one.id for one in rules.files))
             return rules._replace(around=self._surroundings(rules)) if around else rules
+
+    def begin_work(self, rules: Rules, alive: Collection[str]) -> Rules:
+        """Record that a run starts or continues to work, by `rules` that were just read; `alive`
+        are the runs beside it. Return the rules with the ignored files that are yours."""
+
+        def changed_since(path: str, since_ns: int) -> bool:
+            return origins.changed_since(self.project, path, since_ns)
+
+        with store_files.locked(self.files, self.git, alone=True):
+            found = origins.found_by(rules)
+            before = origins.read(self.files)
+            record = origins.begin(before, found, rules.run, alive, changed_since)
+            origins.write(self.files, record)
+        with self.using():
+            rules = origins.yours_only(rules, record, self._is_stored)
+            self._record(rules.run, (one.id for one in rules.files))
+        return rules
+
+    def _is_stored(self, id: str) -> bool:
+        return bytes.fromhex(id) in self._packs
+
+    def end_work(self, run: str) -> None:
+        """Record that the end or a pause of a run is recorded. Raises `StoreError`, and
+        `Interrupted` on a stop."""
+        now = read_rules(self.git, self.project, None, run=run, scope=(), protect=(), store=self.id)
+        with store_files.locked(self.files, self.git, alone=True):
+            before = origins.read(self.files)
+            ended = origins.end(before, origins.found_by(now), run, time.time_ns())
+            origins.write(self.files, ended)
+
+    def ignored_now(self, rules: Rules, project: str) -> Patterns:
+        """Return the ignore patterns of now, with the ignore files that the snapshot `project` has,
+        for paths from the top of the repository. Raises `StoreError`."""
+        with self.using():
+            guard = self.guard_of_tree(project)
+            found = {
+                path.removesuffix(IGNORE_FILE): one.id
+                for path, one in guard.paths.items()
+                if one.kind == "file" and path.rpartition("/")[2] == IGNORE_FILE
+            }
+            stored = {path: id for path, id in found.items() if not self.is_unstored(id)}
+            texts = read_all(self.git, self.files, stored.values())
+        own = (ignore_file(rules.prefix + path, texts[stored[path]]) for path in sorted(stored))
+        ignore = (*ignore_files_above(self.git, rules.project), *own)
+        return rules._replace(ignore=ignore).ignored()
 
     def _surroundings(self, rules: Rules) -> Surroundings | None:
         """Store the rest of the repository around the project; return None if there is none, or too
@@ -239,6 +307,8 @@ class TreeStore(StoredTrees):
                 self._walks = {run: walk.restarted() for run, walk in self._walks.items()}
                 self._packed = packed
             self._packs.refresh()
+            for id in [id for id in self._unstored if id in self._packs]:
+                del self._unstored[id]  # stored since
             yield
 
     def _walk_of(self, rules: Rules) -> ContentWalk:
@@ -274,6 +344,23 @@ class TreeStore(StoredTrees):
         self._reported.update(new)
         return tuple(sentences[path] for path in new)
 
+    @contextmanager
+    def adding(
+        self, of: Mapping[str, Iterable[str]], missing: Mapping[str, Unstored]
+    ) -> Iterator[Callable[[bytes, bytes], bytes]]:
+        """Yield a function that adds an object, given its kind and content; at the end they are
+        stored and recorded for the runs that `of` names. The store's lock must be held.
+
+        `missing` is content that the objects refer to, and that is not among them.
+        """
+        with self._writing() as intake:
+            yield intake.writer.add
+            for id, one in missing.items():
+                if not intake.writer.has(bytes.fromhex(id)):
+                    self._unstored.setdefault(bytes.fromhex(id), one)
+        for run, ids in of.items():
+            self._record(run, ids)
+
     # Records beside the objects.
 
     def _record(self, run: str, ids: Iterable[str]) -> None:
@@ -284,12 +371,14 @@ class TreeStore(StoredTrees):
             store_files.append(self.files.place("runs", run), lines.encode("ascii"))
             self._recorded.update((run, id) for id in new)
 
+    def keep(self, run: str, ids: Iterable[str]) -> None:
+        """Keep the objects with these ids for as long as the run is kept."""
+        self._record(run, ids)
+
     def _append_unstored(self, known: frozenset[bytes]) -> None:
         """Append content that is newly listed as unstored to the store's file."""
         new = self._unstored.keys() - known
-        lines = [
-            f"{id.hex()} {self._unstored[id].size} {self._unstored[id].sha256}\n" for id in new
-        ]
+        lines = [_unstored_line(id.hex(), self._unstored[id]) for id in new]
         if lines:
             store_files.append(self.files.place("unstored"), "".join(lines).encode("ascii"))
 
@@ -310,7 +399,9 @@ class TreeStore(StoredTrees):
 
     @property
     def _times(self) -> str:
-        return self.files.place("times.json")
+        own = key_of(self.project)
+        is_ours = os.path.basename(self.files.path) == own
+        return self.files.place("times.json" if is_ours else f"times-{own}.json")
 
     def _save_modes(self, walk: ContentWalk, project: str) -> None:
         """Save the modes of a snapshot's files, unless that was done since the last change."""
@@ -347,7 +438,7 @@ class TreeStore(StoredTrees):
                 return Restoration(kept=kept)
             contents = self._contents(before, [one.path for one in changes if one.kind != "added"])
             with self._open_project() as ground:
-                repair = Repair(ground, before, now, contents, cache_test(rules), self.is_unstored)
+                repair = Repair(ground, before, now, contents, cache_test(rules), self.why_unstored)
                 repair.run(changes)
             with self._writing() as intake:
                 after = self._read_guard(rules, intake, before)
@@ -390,28 +481,64 @@ class TreeStore(StoredTrees):
         known = [id for id in ids if id and not self.is_unstored(id)]
         return read_all(self.git, self.files, known)
 
-    def put_back(self, rules: Rules, project: str, paths: Sequence[str], patch: str) -> Restoration:
+    def put_back(
+        self, rules: Rules, project: str, paths: Sequence[str], patch: str | None = None
+    ) -> Restoration:
         """Restore these files from the snapshot `project`, as far as they differ from it. What is
-        replaced is stored first, and the difference written to the file `patch`.
+        replaced is stored first, and the difference written to the file `patch` if one is given.
 
         The result names the paths that could not be restored.
         """
         self._check_rules(rules)
-        with self.using():
-            walk = self._walk_of(rules)
-            with self._writing() as intake:
-                kept = walk.take(intake).hex()
-            self._record(rules.run, [kept])
-            wanted = frozenset(paths)
-            changes = [one for one in self._changes(project, kept) if one.path in wanted]
-            self._write_patch(project, kept, changes, patch)
+        wanted = frozenset(paths)
+        with self.using(), self._open_project() as ground:
+            kept, changes = self._changes_since(rules, project, wanted)
+            if _unlock_hidden(ground, changes):
+                kept, changes = self._changes_since(rules, project, wanted)
+            if patch is not None:
+                self._write_patch(project, kept, changes, patch)
+            hidden = {one.path: NOT_READ for one in _hidden(ground, changes)}
+            changes = [one for one in changes if one.path not in hidden]
             before = self.guard_of_tree(project)
             now = self.guard_of_tree(kept)
             contents = self._contents(before, [one.path for one in changes if one.status != "A"])
+            repair = Repair(ground, before, now, contents, cache_test(rules), self.why_unstored)
+            repair.run([PathChange(one.path, STATUSES[one.status]) for one in changes])
+        return _restoration([one.path for one in changes], {**hidden, **repair.failed}, kept)
+
+    def _changes_since(
+        self, rules: Rules, project: str, wanted: Collection[str]
+    ) -> tuple[str, list[RawChange]]:
+        """Store the current content. Return its id, and how these paths differ from a snapshot."""
+        with self._writing() as intake:
+            kept = self._walk_of(rules).take(intake).hex()
+        self._record(rules.run, [kept])
+        return kept, [one for one in self._changes(project, kept) if one.path in wanted]
+
+    def move(self, rules: Rules, now: str, wanted: Mapping[str, str]) -> Restoration:
+        """Change files from the snapshot `now`, which has just been taken, to how the snapshot that
+        each path is mapped to has them. A path that it does not have is removed.
+
+        Nothing else is changed, not even a cache in a directory that becomes empty otherwise. The
+        result names the paths that could not be changed.
+        """
+        self._check_rules(rules)
+        with self.using():
+            before = self.guard_of_tree(now)
+            sources = {id: self.guard_of_tree(id).paths for id in set(wanted.values())}
+            files = {path: one for path, one in before.paths.items() if one.kind != "dir"}
+            for path, id in wanted.items():
+                if (one := sources[id].get(path)) is not None and one.kind != "dir":
+                    files[path] = one
+                else:
+                    files.pop(path, None)
+            after = with_directories(files)
+            changes = [_path_change(path, before, after) for path in sorted(wanted)]
+            contents = self._contents(after, [one.path for one in changes if one.kind != "added"])
             with self._open_project() as ground:
-                repair = Repair(ground, before, now, contents, cache_test(rules), self.is_unstored)
-                repair.run([PathChange(one.path, STATUSES[one.status]) for one in changes])
-        return _restoration([one.path for one in changes], repair.failed, kept)
+                repair = Repair(ground, after, before, contents, _is_no_cache, self.why_unstored)
+                repair.run(changes)
+        return _restoration([one.path for one in changes], repair.failed, now)
 
     def _write_patch(
         self, before: str, after: str, changes: Sequence[RawChange], patch: str
@@ -427,12 +554,28 @@ class TreeStore(StoredTrees):
             out += run_git(self.git, self.files, [*words, before, after, "--", *some])
         store_files.replace(patch, bytes(out), sync=True)
 
-    def remove_caches(self, rules: Rules, reference: str) -> tuple[str, ...]:
-        """Remove caches in and beside protected paths, before a check. Return their paths."""
+    def remove_caches(self, rules: Rules, reference: str, since_ns: int) -> tuple[str, ...]:
+        """Remove caches in and beside protected paths, before a check, and what was compiled since
+        `since_ns` anywhere in the project. Return their paths. Raises `StoreError`."""
+        is_cache = cache_test(rules)
         with self.using():
             guard = self.guard(reference)
+            folders = ["", *self._refreshed_walk(rules).folders()]
         with self._open_project() as ground:
-            return tuple(remove_caches(ground, guard, cache_test(rules)))
+            try:
+                removed = remove_caches(ground, guard, is_cache)
+                return (*removed, *remove_compiled(ground, folders, is_cache, since_ns))
+            except OSError as error:
+                raise _failed(error, "remove the caches of", self.project) from error
+
+    def _refreshed_walk(self, rules: Rules) -> ContentWalk:
+        """Return the walk of a run; if it is new in this process, scan the project first, so that it
+        has the directories."""
+        walk = self._walk_of(rules)
+        if walk.is_new:
+            with self._writing() as intake:
+                walk.refresh(intake)
+        return walk
 
     # ── upkeep ─────────────────────────────────────────────────────────────────────────────────
 
@@ -440,9 +583,45 @@ class TreeStore(StoredTrees):
         """Merge all packs into one, when a run has ended."""
         upkeep.pack(self.files, self.git)
 
-    def prune(self, cap_bytes: int, keep: Iterable[str]) -> tuple[str, ...]:
-        """Remove the oldest runs until the store is small enough. Return the removed runs."""
-        return upkeep.prune(self.files, self.git, cap_bytes, frozenset(keep))
+    def prune(self, cap_bytes: int, keep: Callable[[], Collection[str]]) -> tuple[str, ...]:
+        """Forget the oldest runs if the store is too large, but none in `keep`. Return them."""
+        return upkeep.prune(self.files, self.git, cap_bytes, keep)
+
+
+def _path_change(path: str, now: Guard, reference: Guard) -> PathChange:
+    """Return how a path has changed since the reference, to which it is to be restored."""
+    if path not in reference.paths or reference.paths[path].kind == "dir":
+        return PathChange(path, "added")
+    return PathChange(path, "changed" if path in now.paths else "deleted")
+
+
+def _is_no_cache(path: str) -> bool:
+    return False
+
+
+def _unstored_line(id: str, one: Unstored) -> str:
+    mark = f" {LEFT_OUT_MARK}" if one.is_left_out else ""
+    return f"{id} {one.size} {one.sha256}{mark}\n"
+
+
+def _hidden(ground: OpenDirectory, changes: Iterable[RawChange]) -> list[RawChange]:
+    """Return the changes that look like deletions because the path can no longer be read."""
+    return [one for one in changes if one.status == "D" and _is_file(ground, one.path)]
+
+
+def _is_file(ground: OpenDirectory, path: str) -> bool:
+    info = ground.lstat(path)
+    return info is not None and stat.S_ISREG(info.st_mode)
+
+
+def _unlock_hidden(ground: OpenDirectory, changes: Iterable[RawChange]) -> bool:
+    """Make files readable that could not be stored, as far as possible. Return whether there were
+    any."""
+    hidden = _hidden(ground, changes)
+    for one in hidden:
+        with suppress(OSError):  # reported when it cannot be restored
+            ground.unlock(one.path)
+    return bool(hidden)
 
 
 def _restoration(paths: Sequence[str], failed: Mapping[str, str], kept: str) -> Restoration:

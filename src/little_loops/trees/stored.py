@@ -10,17 +10,18 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from little_loops.errors import StoreError
 from little_loops.fsm.path_text import path_text
+from little_loops.fsm.reversal import Version
 from little_loops.trees import files as store_files
 from little_loops.trees.content import Unstored
 from little_loops.trees.files import StoreFiles, locked
 from little_loops.trees.git import Git, is_inside
 from little_loops.trees.guard import LIST, Guard, Guarded, compare, decode, is_protected
-from little_loops.trees.model import Changed, Listed, PathChange, StoredFile
+from little_loops.trees.model import Changed, ListedPath, NewLink, PathChange, StoredFile
 from little_loops.trees.modes import Modes, load_modes
 from little_loops.trees.objects import EMPTY_TREE, LINK, PROGRAM
 from little_loops.trees.patterns import Patterns
@@ -33,12 +34,13 @@ from little_loops.trees.reading import (
     read_objects,
     run_git,
 )
-from little_loops.trees.restore import TOO_LARGE, UNKNOWN_MODE, Spare, spare_nothing
+from little_loops.trees.restore import UNKNOWN_MODE, Spare, spare_nothing
 from little_loops.trees.rules import Rules, head_of, parents, within
 
 FIRST_PATHS = 20
 MOST_PATHS = 1000
 MAX_LISTS = 16
+LEFT_OUT_MARK = "left-out"
 
 
 class StoredTrees:
@@ -75,11 +77,21 @@ class StoredTrees:
             return
         for line in (store_files.read(self.files.place("unstored")) or b"").splitlines():
             parts = line.decode("ascii", "replace").split(" ")
-            if len(parts) == 3:
-                self._unstored[bytes.fromhex(parts[0])] = Unstored(int(parts[1]), parts[2])
+            if len(parts) in (3, 4):
+                is_left_out = parts[3:] == [LEFT_OUT_MARK]
+                one = Unstored(int(parts[1]), parts[2], is_left_out)
+                self._unstored[bytes.fromhex(parts[0])] = one
 
     def is_unstored(self, id: str) -> bool:
         return bool(id) and bytes.fromhex(id) in self._unstored
+
+    def why_unstored(self, id: str) -> str | None:
+        """Return why content is not stored; None if it is."""
+        return self.unstored(id).why if self.is_unstored(id) else None
+
+    def unstored(self, id: str) -> Unstored:
+        """Return what is known of content that is not stored."""
+        return self._unstored[bytes.fromhex(id)]
 
     def modes(self, project: str) -> Modes:
         """Return the permission bits of a snapshot's files."""
@@ -113,28 +125,45 @@ class StoredTrees:
             :MOST_PATHS
         ]
 
+    def inside(self, before: str, after: str, scope: Sequence[str]) -> tuple[str, ...]:
+        """Return all changed paths within the scope."""
+        with self.using():
+            changes = self._changes(before, after)
+        return tuple(one.path for one in changes if within(one.path, scope))
+
     def matching(self, before: str, after: str, patterns: Patterns) -> tuple[str, ...]:
         """Return the changed paths that match the patterns."""
         with self.using():
             changes = self._changes(before, after)
         return tuple(one.path for one in changes if patterns.cover(os.fsencode(one.path)))
 
+    def changed_paths(self, before: str | None, after: str) -> tuple[str, ...]:
+        """Return all paths that differ between two project ids; nothing without the first."""
+        if before is None or before == after:
+            return ()
+        with self.using():
+            return tuple(one.path for one in self._changes(before, after))
+
     def paths(self, id: str) -> frozenset[str]:
         """Return the paths of all files of a snapshot."""
         with self.using():
             return frozenset(one.path for one in list_tree(self.git, self.files, id))
 
-    def new_links_out(self, before: str, after: str, top: str) -> tuple[str, ...]:
-        """Return the new and changed links whose targets are outside the directory `top`, an
-        absolute path; other links on the way are not followed."""
+    def new_links(self, before: str, after: str) -> tuple[NewLink, ...]:
+        """Return the links that are new in the second snapshot, or lead elsewhere since the first."""
         with self.using():
             changes = self._changes(before, after)
             links = {one.path: one.after for one in changes if one.mode == LINK.decode()}
             texts = read_all(self.git, self.files, links.values())
+        gone = [one.path for one in changes if one.status == "D"]
+        changed = {one.path for one in changes if one.status in ("M", "T")}
         return tuple(
-            path
+            NewLink(
+                path,
+                self._target(path, os.fsdecode(texts[id])),
+                path in changed or any(is_inside(one, path) for one in gone),
+            )
             for path, id in links.items()
-            if not is_inside(self._target(path, os.fsdecode(texts[id])), top)
         )
 
     def _target(self, path: str, text: str) -> str:
@@ -181,7 +210,7 @@ class StoredTrees:
             before = kept.get(change.path)
             if before is None and not is_protected(protected, change.path):
                 continue
-            if change.after.strip("0") != (before.id if before else ""):
+            if change.content != (before.id if before else ""):
                 found.append(change.path)
         return tuple(found)[:MOST_PATHS]
 
@@ -243,9 +272,17 @@ class StoredTrees:
             else:
                 mode = modes.of(one.path, one.mode == PROGRAM.decode())
                 found[one.path] = Guarded(one.path, "file", mode, one.id)
-        for path in set(parents(found)):
-            found[path] = Guarded(path, "dir", UNKNOWN_MODE)
-        return Guard(found)
+        return with_directories(found)
+
+    def versions(self, id: str) -> dict[str, Version]:
+        """Return the files and links of a snapshot, by path."""
+        with self.using():
+            found = self.guard_of_tree(id).paths
+        return {
+            path: Version("link" if one.kind == "link" else "file", one.mode, one.id)
+            for path, one in found.items()
+            if one.kind != "dir"
+        }
 
     # ── reading ────────────────────────────────────────────────────────────────────────────────
 
@@ -277,16 +314,16 @@ class StoredTrees:
         return None
 
     def stored(self, path: str, is_link: bool, mode: int, id: str) -> StoredFile:
-        """Return stored content as a file; raise `StoreError` if it was too large to store."""
+        """Return stored content as a file; raise `StoreError` if it is not stored."""
         if self.is_unstored(id):
-            raise StoreError(f"`{path_text(path)}` was {TOO_LARGE}")
+            raise StoreError(f"`{path_text(path)}` was {self.unstored(id).why}")
         data = read_all(self.git, self.files, [id])[id]
         return StoredFile(path, "link" if is_link else "file", stat.S_IMODE(mode), data)
 
     def diff(self, before: str, after: str, options: Sequence[str] = ()) -> bytes:
         """Return the difference as `git diff` prints it; `options` are git's, without paths.
 
-        A file that was too large to store is one line at the end.
+        A file that is not stored is one line at the end.
         """
         words = ["diff", "--no-ext-diff", "--no-textconv", *options, before, after, "--"]
         with self.using():
@@ -295,14 +332,12 @@ class StoredTrees:
         for one in changes:
             if self._is_change_unstored(one):
                 path = os.fsencode(one.path)
-                out += b"Binary files a/%s and b/%s differ (%s)\n" % (
-                    path,
-                    path,
-                    TOO_LARGE.encode(),
-                )
+                missing = one.after if self.is_unstored(one.after) else one.before
+                why = self.unstored(missing).why.encode()
+                out += b"Binary files a/%s and b/%s differ (%s)\n" % (path, path, why)
         return out
 
-    def listing(self, id: str) -> Iterator[Listed]:
+    def listing(self, id: str) -> Iterator[ListedPath]:
         """Yield every path of a snapshot with its mode and the SHA-256 of its content."""
         with self.using():
             blobs = list(list_tree(self.git, self.files, id))
@@ -315,7 +350,16 @@ class StoredTrees:
                 self.git, self.files, (one.id for one in blobs if one.id not in hashes), take
             )
         for one in blobs:
-            yield Listed(one.path, one.mode, hashes[one.id])
+            yield ListedPath(one.path, one.mode, hashes[one.id])
+
+
+def with_directories(files: Mapping[str, Guarded]) -> Guard:
+    """Return these files and the directories above them as a guard; the modes of the directories
+    are unknown."""
+    found = dict(files)
+    for path in set(parents(files)):
+        found[path] = Guarded(path, "dir", UNKNOWN_MODE)
+    return Guard(found)
 
 
 def _is_new(change: RawChange) -> bool:

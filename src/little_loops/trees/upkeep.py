@@ -1,19 +1,28 @@
-"""Keep stores small: merge their packs, prune the oldest runs, measure disk use."""
+"""Keep stores small: merge their packs, forget runs, remove copies, measure disk use.
+
+Not here: which runs may be forgotten, and when (`engine.tree_space`).
+"""
 
 from __future__ import annotations
 
+import fcntl
 import os
-from collections.abc import Iterable
+import shutil
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 
 from little_loops.errors import StoreError
+from little_loops.system.plain_files import open_plain
 from little_loops.trees import files as store_files
-from little_loops.trees.files import COPIES, STORES, StoreFiles, locked
+from little_loops.trees.files import COPIES, StoreFiles, locked
 from little_loops.trees.git import Git
 from little_loops.trees.model import DiskUse
 from little_loops.trees.objects import TEMPORARY
 from little_loops.trees.reading import cannot_read, run_git
 
+ROOM = 0.8
+"""A store above its cap is made smaller than that, or every run that ends would have to do it."""
+LOCK = "lock"
 PACK = ["pack-objects", "--quiet", "--revs", "--missing=allow-any", "--delta-base-offset"]
 
 
@@ -26,35 +35,53 @@ def pack(files: StoreFiles, git: Git) -> None:
             _repack(files, git, _recorded_ids(files, _runs(files)))
 
 
-def prune(files: StoreFiles, git: Git, cap_bytes: int, keep: frozenset[str]) -> tuple[str, ...]:
-    """Remove as few runs as possible, oldest first and never those in `keep`, to get below the cap.
+def prune(
+    files: StoreFiles, git: Git, cap_bytes: int, keep: Callable[[], Collection[str]]
+) -> tuple[str, ...]:
+    """If the store is above the cap, forget runs, oldest first, until there is some room again.
 
-    Return the removed runs; none if the store is small enough. Holds the exclusive lock.
+    Runs in `keep`, which is asked while no run can take a snapshot, are never forgotten. Return the
+    forgotten runs. Holds the exclusive lock.
     """
+    if _size(files.git_dir) <= cap_bytes:
+        return ()
     with locked(files, git, alone=True):
-        if _size(files.git_dir) <= cap_bytes:
-            return ()
+        kept, target = keep(), round(cap_bytes * ROOM)
         runs = _runs(files)
-        free = [run for run in runs if run not in keep]
+        free = [run for run in runs if run not in kept]
         low, high = 0, len(free)
         while low < high:  # binary search for the smallest number of runs to remove
             middle = (low + high) // 2
             rest = [run for run in runs if run not in free[:middle]]
-            if _packed_size(files, git, _recorded_ids(files, rest)) <= cap_bytes:
+            if _packed_size(files, git, _recorded_ids(files, rest)) <= target:
                 high = middle
             else:
                 low = middle + 1
         gone = tuple(free[:low])
-        rest = [run for run in runs if run not in gone]
-        ids = _recorded_ids(files, rest)
-        for run in gone:
-            os.unlink(files.place("runs", run))
-            for kind in ("installed", "pins"):
-                with suppress(FileNotFoundError):
-                    os.unlink(files.place(kind, run))
-        _repack(files, git, ids)
-        _remove_modes(files, ids)
+        _forget(files, git, gone)
         return gone
+
+
+def forget(files: StoreFiles, git: Git, runs: Collection[str]) -> tuple[str, ...]:
+    """Remove the snapshots of these runs. Return those that had any. Holds the exclusive lock."""
+    with locked(files, git, alone=True):
+        gone = tuple(run for run in _runs(files) if run in runs)
+        if gone:
+            _forget(files, git, gone)
+        return gone
+
+
+def _forget(files: StoreFiles, git: Git, gone: Collection[str]) -> None:
+    """Remove what is recorded of these runs, and the objects that no other run needs."""
+    ids = _recorded_ids(files, (run for run in _runs(files) if run not in gone))
+    for run in gone:
+        os.unlink(files.place("runs", run))
+        for kind in ("installed", "pins", "undos", "turns"):
+            for name in (run, f"{run}.patch"):
+                with suppress(FileNotFoundError):
+                    os.unlink(files.place(kind, name))
+    _repack(files, git, ids)
+    _remove_modes(files, ids)
 
 
 def _repack(files: StoreFiles, git: Git, ids: list[str]) -> None:
@@ -137,20 +164,41 @@ def _remove_modes(files: StoreFiles, ids: Iterable[str]) -> None:
             os.unlink(files.place("modes", name))
 
 
-def disk_use(home: str) -> tuple[DiskUse, ...]:
-    """Return how much each project's store and copies use, the largest first."""
-    found = []
-    for name in _names(os.path.join(home, STORES)):
-        place = os.path.join(home, STORES, name)
-        project = os.fsdecode(store_files.read(os.path.join(place, "project")) or b"")
-        copies = sum(
-            _size(os.path.join(home, COPIES, each))
-            for each in _names(os.path.join(home, COPIES))
-            if each == name
-        )
-        runs = tuple(_names(os.path.join(place, "runs")))
-        found.append(DiskUse(project, _size(place), copies, runs))
-    return tuple(sorted(found, key=lambda one: -(one.store + one.copies)))
+def disk_use(files: StoreFiles) -> DiskUse:
+    """Return how much a project's store and its clean copies use; 0 for what does not exist."""
+    return DiskUse(_size(files.path), _size(_copies(files)))
+
+
+def remove_copies(files: StoreFiles) -> None:
+    """Remove the clean copies of a project, except those in use; they are made again when needed."""
+    base = _copies(files)
+    for place in (os.path.join(base, name) for name in _names(base)):
+        try:
+            descriptor = open_plain(os.path.join(place, LOCK), os.O_RDWR)
+        except OSError:
+            continue
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            for name in _names(place):
+                if name != LOCK:
+                    _remove(os.path.join(place, name))
+        except BlockingIOError:
+            continue
+        finally:
+            os.close(descriptor)
+
+
+def _copies(files: StoreFiles) -> str:
+    stores, key = os.path.split(files.path)
+    return os.path.join(os.path.dirname(stores), COPIES, key)
+
+
+def _remove(path: str) -> None:
+    if os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            os.unlink(path)
 
 
 def _names(folder: str) -> list[str]:

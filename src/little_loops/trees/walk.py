@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from little_loops.trees.content import NO_FILE, Intake, LeftOut, open_folder
+from little_loops.trees.content import NO_FILE, Intake, NotStored, open_folder
 from little_loops.trees.objects import (
     DIRECTORY,
     EMPTY_TREE,
@@ -29,8 +29,8 @@ from little_loops.trees.objects import (
     tree_data,
 )
 from little_loops.trees.patterns import Patterns
+from little_loops.trees.repository_files import GIT
 from little_loops.trees.rules import (
-    GIT,
     TOO_DEEP,
     Rules,
     is_repository,
@@ -91,6 +91,11 @@ class ContentWalk:
     def restarted(self) -> ContentWalk:
         """Return a new walk that checks whether the store still has the content it remembers."""
         return ContentWalk(self._rules, self.seeds())
+
+    @property
+    def is_new(self) -> bool:
+        """Return whether nothing has been walked yet."""
+        return not self.root.files and not self.root.dirs
 
     def take(self, intake: Intake, reread_ns: int = NEVER_NS) -> bytes:
         """Walk the project and store what is new. Return the id of its tree."""
@@ -159,7 +164,7 @@ class ContentWalk:
             del node.files[name]
             node.tree = None
             return
-        except LeftOut as left_out:
+        except NotStored as left_out:
             self.left_out[path + name] = left_out.reason
             after = UNKNOWN
         node.files[name] = after

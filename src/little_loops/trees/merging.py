@@ -1,0 +1,287 @@
+"""Merge branches of worktrees without a work tree, and move the user's branch forward.
+
+Commits are made by plumbing: no hook runs, nothing is signed, and the user's index and files are
+not touched. Only `land` changes them: it moves the branch that is checked out, by a fast-forward,
+to a commit that contains it. There is no push, no force, no reset and no stash.
+
+Each function can be repeated: what a killed call has done is found in the repository.
+
+Not here: which branches are merged, in which order, and what checks a merged tree (`engine`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from typing import Literal
+
+from little_loops.errors import StoreError
+from little_loops.records import NamedTuple
+from little_loops.trees.git import Git, GitOutput
+from little_loops.trees.worktrees import HEADS, commit_of, run_git
+
+OLDEST = (2, 38)
+"""The first version whose `merge-tree` merges without a work tree."""
+Way = Literal["merge", "squash"]
+
+
+class Merged(NamedTuple):
+    """The commit that contains both sides; `onto` itself if the other side adds nothing."""
+
+    commit: str
+
+
+class Conflict(NamedTuple):
+    """The files that both sides changed, and what git says about them."""
+
+    files: tuple[str, ...]
+    reason: str
+
+
+class Landed(NamedTuple):
+    commit: str
+
+
+class Moved(NamedTuple):
+    """The branch has other commits now; they have to be merged first."""
+
+    head: str
+
+
+class LandingRefused(NamedTuple):
+    """Nothing was touched; `command` finishes it, once the reason is out of the way."""
+
+    reason: str
+    command: str
+
+
+def check_git(git: Git) -> None:
+    """Raise `StoreError` if git is too old to merge without a work tree."""
+    answer = git.store("/nonexistent", ["--version"])
+    found = re.search(r"(\d+)\.(\d+)", answer.out.decode("utf-8", "replace"))
+    if found is None or (int(found[1]), int(found[2])) < OLDEST:
+        version = "this git" if found is None else f"git {found[0]}"
+        raise StoreError(f"{version} cannot merge without a work tree", "install git 2.38 or newer")
+
+
+# ── commits ────────────────────────────────────────────────────────────────────────────────────
+
+
+def commit_changes(
+    git: Git,
+    place: str,
+    branch: str,
+    message: str,
+    *,
+    leave_out: Sequence[str] = (),
+    parents: Sequence[str] | None = None,
+) -> str | None:
+    """Commit all changes in a worktree of ours, except ignored files and the untracked ones in
+    `leave_out`, on its branch. Return the commit; None if there is nothing to commit.
+
+    `parents` are those of the commit, if not only the current one.
+    """
+    here = current_branch(git, place)
+    if here != branch:
+        where = "no branch" if here is None else f"`{here}`"
+        raise StoreError(
+            f"{where} is checked out in `{place}`, not `{branch}`",
+            f"`git switch {branch}` there, or merge it yourself",
+        )
+    excluded = [f":(top,exclude,literal){path}" for path in _untracked(git, place, leave_out)]
+    run_git(git, place, ["add", "--all", "--", ":/", *excluded], "add the changes")
+    head = _head(git, place)
+    tree = _text(run_git(git, place, ["write-tree"], "write the tree"))
+    if parents is None and tree == tree_of(git, place, head):
+        return None
+    commit = _commit(git, place, tree, [head] if parents is None else parents, message)
+    run_git(git, place, ["update-ref", HEADS + branch, commit, head], "move the branch")
+    return commit
+
+
+def _untracked(git: Git, place: str, paths: Sequence[str]) -> list[str]:
+    """Return those of the paths, from the top, that git would add: neither tracked nor ignored."""
+    if not paths:
+        return []
+    words = ["ls-files", "-z", "--others", "--exclude-standard", "--full-name", "--", ":/"]
+    found = set(run_git(git, place, words, "list the files").out.split(b"\0"))
+    return [path for path in paths if os.fsencode(path) in found]
+
+
+def tree_of(git: Git, place: str, commit: str) -> str:
+    """Return the id of the tree of a commit."""
+    return _text(run_git(git, place, ["rev-parse", f"{commit}^{{tree}}"], "read the commit"))
+
+
+def changed_files(git: Git, place: str, old: str, new: str) -> int:
+    """Return how many files differ between two commits."""
+    words = ["diff-tree", "-r", "-z", "--name-only", "--no-renames", old, new]
+    return run_git(git, place, words, "compare the commits").out.count(b"\0")
+
+
+def working_tree_commit(git: Git, project: str, message: str) -> str:
+    """Return a commit of the checked-out commit plus everything that is not committed, except
+    ignored files. No ref leads to it, and the user's index stays as it is."""
+    head = _head(git, project)
+    where = _text(run_git(git, project, ["rev-parse", "--absolute-git-dir"], "find the repository"))
+    index = os.path.join(where, f"ll-loop-{os.getpid()}.index")
+    own = git._replace(own_index=index)
+    try:
+        run_git(own, project, ["read-tree", head], "read the commit")
+        run_git(own, project, ["add", "--all", "--", ":/"], "add the changes")
+        tree = _text(run_git(own, project, ["write-tree"], "write the tree"))
+    finally:
+        for path in (index, f"{index}.lock"):
+            if os.path.lexists(path):
+                os.unlink(path)
+    return _commit(git, project, tree, [head], message)
+
+
+def _commit(git: Git, directory: str, tree: str, parents: Sequence[str], message: str) -> str:
+    """Write a commit, in the user's name if git knows one."""
+    parts = [word for parent in parents for word in ("-p", parent)]
+    words = ["commit-tree", tree, *parts, "-F", "-"]
+    return _text(
+        run_git(git, directory, [*_identity(git, directory), *words], "commit", message.encode())
+    )
+
+
+def _identity(git: Git, directory: str) -> list[str]:
+    """Return options that give us a name if git does not know the user's."""
+    if git.read(directory, ["var", "GIT_COMMITTER_IDENT"]).code == 0:
+        return []
+    return ["-c", "user.name=ll-loop", "-c", "user.email=ll-loop@localhost"]
+
+
+# ── merging ────────────────────────────────────────────────────────────────────────────────────
+
+
+def merge(
+    git: Git, project: str, onto: str, theirs: str, message: str, way: Way = "merge"
+) -> Merged | Conflict:
+    """Merge the commit `theirs` into the commit `onto`, and return the new commit, which no ref
+    leads to; or the conflict."""
+    if contains(git, project, onto, theirs):
+        return Merged(onto)
+    tree = _merged_tree(git, project, onto, theirs)
+    if isinstance(tree, Conflict):
+        return tree
+    parents = [onto] if way == "squash" else [onto, theirs]
+    return Merged(_commit(git, project, tree, parents, message))
+
+
+def rebased(
+    git: Git, project: str, base: str, merged: str, onto: str, message: str
+) -> Merged | Conflict:
+    """Return a commit on `onto` with the changes between `base` and `merged`, and no others.
+
+    `base` may contain what the user has not committed: none of it gets into the new commit.
+    """
+    ours, theirs = _beside(git, project, base, onto), _beside(git, project, base, merged)
+    tree = _merged_tree(git, project, ours, theirs)
+    if isinstance(tree, Conflict):
+        return tree
+    if tree == tree_of(git, project, onto):
+        return Merged(onto)
+    return Merged(_commit(git, project, tree, [onto], message))
+
+
+def _beside(git: Git, project: str, base: str, commit: str) -> str:
+    """Return a commit with the files of another one on top of `base`: two of them make that the
+    common ancestor of what is merged."""
+    return _commit(git, project, f"{commit}^{{tree}}", [base], "beside")
+
+
+def tree_with_conflicts(git: Git, project: str, base: str | None, onto: str, theirs: str) -> str:
+    """Return the tree of a merge. Files that are in conflict have markers. With `base`, only the
+    changes since that are merged."""
+    ours = onto
+    if base is not None:
+        ours, theirs = _beside(git, project, base, onto), _beside(git, project, base, theirs)
+    return _merge_tree(git, project, ours, theirs).out.split(b"\0")[0].decode("ascii")
+
+
+def _merge_tree(git: Git, project: str, ours: str, theirs: str) -> GitOutput:
+    """Let git merge two commits without a work tree. Raises `StoreError` if it fails."""
+    words = ["merge-tree", "--write-tree", "-z", "--name-only", "--messages", ours, theirs]
+    answer = git.change(project, words)
+    if answer.code not in (0, 1) or not answer.out:  # a conflict has a tree, too
+        raise StoreError(f"git cannot merge: {answer.complaint}")
+    return answer
+
+
+def _merged_tree(git: Git, project: str, ours: str, theirs: str) -> str | Conflict:
+    """Return the tree of a merge, or its conflict. Raises `StoreError` if git fails."""
+    answer = _merge_tree(git, project, ours, theirs)
+    tree, *rest = answer.out.split(b"\0")
+    if answer.code == 0:
+        return tree.decode("ascii")
+    files = rest[: rest.index(b"")] if b"" in rest else rest
+    said = [part for part in rest[len(files) :] if re.match(rb"CONFLICT \(.*\): ", part)]
+    reason = "; ".join(part.decode("utf-8", "replace").strip() for part in said)
+    return Conflict(tuple(map(os.fsdecode, dict.fromkeys(files))), reason or "conflict")
+
+
+def contains(git: Git, project: str, commit: str, other: str) -> bool:
+    """Return whether a commit contains another one in its history."""
+    return git.read(project, ["merge-base", "--is-ancestor", other, commit]).code == 0
+
+
+# ── landing ────────────────────────────────────────────────────────────────────────────────────
+
+
+def current_branch(git: Git, project: str) -> str | None:
+    """Return the name of the branch that is checked out; None for a detached HEAD."""
+    answer = git.read(project, ["symbolic-ref", "--quiet", "HEAD"])
+    name = answer.out.decode("utf-8", "replace").strip()
+    return name.removeprefix(HEADS) if answer.code == 0 else None
+
+
+def land(
+    git: Git, project: str, branch: str | None, old: str, new: str, name: str | None = None
+) -> Landed | Moved | LandingRefused:
+    """Move the branch that was checked out at the start, by a fast-forward, from `old` to `new`.
+
+    The files and the index of the project follow. If another branch is checked out by now, or a
+    file that would change has uncommitted edits, nothing is touched. `name` is a branch at `new`.
+    """
+    command = f"git merge --ff-only {name or new[:12]}"
+    if branch is None:
+        return LandingRefused("no branch is checked out (HEAD is detached)", command)
+    here = current_branch(git, project)
+    if here != branch:
+        where = "no branch" if here is None else f"`{here}`"
+        reason = f"{where} is checked out, not `{branch}`"
+        return LandingRefused(reason, f"git switch {branch} && {command}")
+    head = _head(git, project)
+    if head == new or contains(git, project, head, new):
+        return Landed(head)
+    if head != old:
+        return Moved(head)
+    # The user's settings must not make it more, or less, than a fast-forward.
+    words = ["merge", "--ff-only", "--no-autostash", "--no-verify-signatures", "--quiet", new]
+    answer = git.change(project, words)
+    if answer.code == 0:
+        return Landed(new)
+    head = _head(git, project)
+    return Moved(head) if head != old else LandingRefused(_shortened(answer.complaint), command)
+
+
+def _shortened(complaint: str) -> str:
+    """Return git's complaint without its advice."""
+    advice = ("Aborting", "Please ", "hint:", "Updating ")
+    kept = [part for part in complaint.split(" | ") if not part.startswith(advice)]
+    return " ".join(kept).removeprefix("error: ")
+
+
+def _head(git: Git, directory: str) -> str:
+    """Return the checked-out commit. Raises `StoreError` if there is none."""
+    head = commit_of(git, directory, "HEAD")
+    if head is None:
+        raise StoreError("the repository has no commit yet", "commit something first")
+    return head
+
+
+def _text(answer: GitOutput) -> str:
+    return answer.out.decode("utf-8", "replace").strip()

@@ -1,0 +1,103 @@
+"""Refuse a repository in which git would wait for a named pipe, or read a device without end.
+
+Git opens its files without a look at what they are: with a pipe in the place of `.git/HEAD`, every
+command blocks. An agent, or whoever made the project, can put one there. So before git reads the
+user's repository, everything that it may open there has to be a regular file or a directory.
+
+Not here: our own reading of files, which never blocks (`system.plain_files`, `content`), and how long
+git may take (`git`), which ends what is put there between this look and git's own.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+
+from little_loops.errors import StoreError
+from little_loops.system.plain_files import read_plain
+
+GIT = ".git"
+GIT_FILE = b"gitdir: "
+COMMON = "commondir"
+MAX_POINTER_BYTES = 4096
+WORK_TREE_FILES = (".gitignore", ".gitattributes", ".gitmodules", ".mailmap")
+NOT_READ = frozenset(("annex", "hooks", "lfs", "logs", "modules", "rr-cache", "worktrees"))
+"""Directories of a repository in which git reads nothing for the commands that we run."""
+HELP = "remove it: git would wait for it without end; `git fsck` shows what is missing then"
+
+
+def repository_of(root: str) -> str | None:
+    """Return the top of the git repository that contains a directory; None without one."""
+    here = os.path.realpath(root)
+    while not os.path.lexists(os.path.join(here, GIT)):
+        above = os.path.dirname(here)
+        if above == here:
+            return None
+        here = above
+    return here
+
+
+def refuse_special_files(directory: str) -> None:
+    """Raise `StoreError` if the repository of a directory has a pipe, socket or device where git
+    expects a file; do nothing if there is no repository."""
+    for path in _special_files(directory):
+        raise StoreError(f"`{path}` is not a regular file", HELP)
+
+
+def _special_files(directory: str) -> Iterator[str]:
+    """Yield the special files that git may open when it runs in a directory."""
+    top = repository_of(directory)
+    if top is None:
+        return
+    for folder in dict.fromkeys((top, os.path.realpath(directory))):
+        paths = (os.path.join(folder, name) for name in WORK_TREE_FILES)
+        yield from (path for path in paths if _is_special(path))
+    for folder in _git_directories(os.path.join(top, GIT)):
+        yield from _special_below(folder, NOT_READ)
+
+
+def _git_directories(git: str) -> Iterator[str]:
+    """Yield the directories that a `.git` stands for: itself, or the one that it names in a work
+    tree or submodule, and the one that several work trees share."""
+    if not os.path.isdir(git):
+        named = _pointer(git)
+        if not named.startswith(GIT_FILE):
+            return
+        git = os.path.join(os.path.dirname(git), os.fsdecode(named[len(GIT_FILE) :]))
+    yield git
+    if common := os.fsdecode(_pointer(os.path.join(git, COMMON))):
+        yield os.path.realpath(os.path.join(git, common))
+
+
+def _pointer(path: str) -> bytes:
+    """Return the first line of a file that names a directory; nothing if it cannot be read."""
+    try:
+        return read_plain(path, MAX_POINTER_BYTES).partition(b"\n")[0]
+    except OSError:
+        return b""
+
+
+def _special_below(folder: str, but: frozenset[str] = frozenset()) -> Iterator[str]:
+    """Yield the special files in a directory and below; unreadable directories are git's problem."""
+    try:
+        with os.scandir(folder) as entries:
+            found = list(entries)
+    except OSError:
+        return
+    for entry in found:
+        if entry.is_dir(follow_symlinks=False):
+            if entry.name not in but:
+                yield from _special_below(entry.path)
+        elif not entry.is_file(follow_symlinks=False) and _is_special(entry.path):
+            yield entry.path
+
+
+def _is_special(path: str) -> bool:
+    """Return whether something is there that is neither a file nor a directory, also behind a
+    link."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return False
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)

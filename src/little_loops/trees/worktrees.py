@@ -1,0 +1,236 @@
+"""Add git worktrees outside the project, and remove them without losing anything.
+
+A worktree is added on a branch of its own, without its files: no hook runs, and nothing is checked
+out. The caller then writes the files, or lets git check them out. Each step can be repeated: if it
+is killed anywhere and done again, the result is the same.
+
+A worktree is removed only if its content is in a commit or in the store. Before anything in it is
+deleted, it is renamed, so that a half-deleted one is never mistaken for one with changes.
+
+    CACHE/worktrees/NAME-HASH/
+      ID            a worktree of that project; ID is chosen by the caller
+      ID.json       what it is for (`worktree_records`); a fork has none
+      ID.removed    one that is being deleted
+
+Not here: what its files contain, and when one is needed (`engine`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+
+from little_loops.errors import StoreError, UsageError
+from little_loops.fsm.path_text import listed_paths
+from little_loops.records import NamedTuple
+from little_loops.system.files import PRIVATE_FOLDER, failure
+from little_loops.system.user_state import cache_home, key_of
+from little_loops.trees.git import Git, GitOutput, is_inside
+from little_loops.trees.placing import OpenDirectory
+from little_loops.trees.rules import GITLINK
+from little_loops.trees.worktree_records import forget
+
+WORKTREES = "worktrees"
+REMOVED = ".removed"
+HEADS = "refs/heads/"
+NO_COMMIT = "0" * 40
+"""As the expected value of a ref: it must not exist yet."""
+# `read-tree` would leave out what a sparse checkout leaves out.
+WHOLE = ("-c", "core.sparseCheckout=false")
+
+
+class GitWorktree(NamedTuple):
+    """A worktree as git lists it; `branch` is None for a detached HEAD."""
+
+    path: str
+    commit: str
+    branch: str | None
+
+
+def place_of(project: str, id: str, environ: Mapping[str, str]) -> str:
+    """Return where a worktree of a project is, in the user's cache directory; nothing is created.
+
+    Raises `StoreError` if that would be inside the project.
+    """
+    real, home = os.path.realpath(project), os.path.realpath(cache_home(environ))
+    if is_inside(home, real):
+        raise StoreError(
+            f"the worktree would be inside the project, in `{home}`",
+            "set XDG_CACHE_HOME to a directory outside the project",
+        )
+    return os.path.join(home, WORKTREES, key_of(real), id)
+
+
+def add(git: Git, project: str, place: str, branch: str, commit: str) -> None:
+    """Add a worktree at `place` on the new branch, at the commit: with its index, without files.
+
+    If it is already there, do nothing; what a killed call left is removed first. Raises
+    `StoreError` if the branch exists at another commit, or git fails.
+    """
+    _create_branch(git, project, branch, commit)
+    found = find(git, project, place)
+    if found is None or found.branch != branch or not os.path.lexists(f"{place}/.git"):
+        try:
+            os.makedirs(os.path.dirname(place), mode=PRIVATE_FOLDER, exist_ok=True)
+        except OSError as error:
+            raise _failed(error, "make", place) from error
+        _delete(place)
+        # Forced twice, because a killed call may have left a locked entry for this place.
+        words = ["worktree", "add", "--quiet", "--force", "--force", "--no-checkout"]
+        run_git(git, project, [*words, place, branch], "add a worktree")
+    run_git(git, place, [*WHOLE, "read-tree", commit], "read the commit")
+
+
+def _create_branch(git: Git, project: str, branch: str, commit: str) -> None:
+    """Create a branch at a commit. Raises `StoreError` if it exists at another one."""
+    if commit_of(git, project, HEADS + branch) == commit:
+        return
+    words = ["update-ref", HEADS + branch, commit, NO_COMMIT[: len(commit)]]
+    answer = git.change(project, words)
+    if answer.code != 0:
+        raise StoreError(
+            f"cannot create the branch `{branch}`: {answer.complaint}",
+            f"`git branch -m {branch} NAME` renames the one that exists",
+        )
+
+
+def commit_of(git: Git, project: str, name: str) -> str | None:
+    """Return the commit that a ref or another name means; None if there is none."""
+    answer = git.read(project, ["rev-parse", "--quiet", "--verify", f"{name}^{{commit}}"])
+    return answer.out.decode("ascii", "replace").strip() if answer.code == 0 else None
+
+
+def check_out_around(git: Git, place: str, prefix: str) -> None:
+    """Write the files of a worktree's commit that are outside `prefix` (`a/b/`); with an empty
+    prefix, none. Git applies the user's filters. Raises `StoreError`."""
+    if not prefix:
+        return
+    answer = run_git(git, place, ["ls-files", "-z", "--cached"], "list the files")
+    start = os.fsencode(prefix)
+    names = [name for name in answer.out.split(b"\0") if name and not name.startswith(start)]
+    words = ["checkout-index", "--quiet", "--force", "-z", "--stdin"]
+    run_git(git, place, words, "check out the files", b"".join(name + b"\0" for name in names))
+
+
+def check_out(git: Git, place: str) -> None:
+    """Write all files of a worktree's index. Git applies the user's filters. Raises `StoreError`."""
+    words = ["checkout-index", "--quiet", "--force", "--all"]
+    run_git(git, place, words, "check out the files")
+
+
+def has_submodules(git: Git, place: str) -> bool:
+    """Return whether the commit of a worktree has submodules, whose directories stay empty."""
+    answer = git.read(place, ["ls-files", "-z", "--stage"])
+    return any(line.startswith(GITLINK) for line in answer.out.split(b"\0"))
+
+
+def refresh(git: Git, place: str) -> None:
+    """Let git compare the worktree's files with its index once, so that `git status` is fast."""
+    git.change(place, ["update-index", "-q", "--refresh"])  # files that differ are no failure
+
+
+def find(git: Git, project: str, place: str) -> GitWorktree | None:
+    """Return the worktree at a place, as far as git knows of it; its files may be gone."""
+    real = os.path.realpath(place)
+    return next((one for one in list_all(git, project) if one.path == real), None)
+
+
+def list_all(git: Git, project: str) -> list[GitWorktree]:
+    """Return all worktrees of a repository, the main one first. Raises `StoreError`."""
+    answer = git.read(project, ["worktree", "list", "--porcelain"])
+    if answer.code != 0:
+        raise StoreError(f"git cannot list the worktrees: {answer.complaint}")
+    return list(_parsed(os.fsdecode(answer.out)))
+
+
+def _parsed(text: str) -> Iterator[GitWorktree]:
+    """Yield the worktrees in the output of `git worktree list --porcelain`."""
+    for block in text.split("\n\n"):
+        fields = dict(line.partition(" ")[::2] for line in block.split("\n"))
+        if "worktree" in fields:
+            branch = fields.get("branch", "").removeprefix(HEADS) or None
+            yield GitWorktree(fields["worktree"], fields.get("HEAD", ""), branch)
+
+
+# ── removing ───────────────────────────────────────────────────────────────────────────────────
+
+
+def unsaved(git: Git, place: str) -> tuple[str, ...]:
+    """Return the files of a worktree that are not in its commit: changed, deleted and untracked
+    ones, but not ignored ones. Raises `StoreError`."""
+    words = ["status", "--porcelain", "-z", "--no-renames", "--untracked-files=all"]
+    answer = git.read(place, words)
+    if answer.code != 0:
+        raise StoreError(f"git cannot compare `{place}` with its commit: {answer.complaint}")
+    return tuple(os.fsdecode(line[3:]) for line in answer.out.split(b"\0") if line)
+
+
+def remove(
+    git: Git,
+    project: str,
+    place: str,
+    branch: str,
+    *,
+    is_stored: bool = False,
+    base: str | None = None,
+) -> None:
+    """Remove a worktree. Its branch stays, unless it is still at the commit `base`.
+
+    `is_stored` says that its current content is in the store. Otherwise raises `UsageError` if it
+    has files that are in no commit. If it is already gone, only what is left of it is removed.
+    """
+    if os.path.lexists(place):
+        paths = () if is_stored else unsaved(git, place)
+        if paths:
+            raise UsageError(
+                f"`{place}` has changes that are in no commit: {listed_paths(paths, len(paths))}",
+                "commit them there, or delete the directory yourself",
+            )
+        _delete(place + REMOVED)
+        try:
+            os.rename(place, place + REMOVED)
+        except OSError as error:
+            raise _failed(error, "remove", place) from error
+    if find(git, project, place) is not None:
+        words = ["worktree", "remove", "--force", "--force", place]
+        run_git(git, project, words, "remove the worktree")
+    _delete(place + REMOVED)
+    forget(place)
+    if base is not None:
+        delete_branch(git, project, branch, base)  # not if it has commits of its own
+
+
+def delete_branch(git: Git, project: str, branch: str, commit: str) -> None:
+    """Delete a branch of ours, if it is still at that commit."""
+    git.change(project, ["update-ref", "-d", HEADS + branch, commit])
+
+
+def delete_directory(path: str) -> None:
+    """Delete a directory of ours with everything in it, if it exists. Raises `StoreError`."""
+    _delete(path)
+
+
+def _delete(path: str) -> None:
+    """Delete a directory with everything in it, if it exists. Raises `StoreError`."""
+    above, name = os.path.split(path)
+    try:
+        if os.path.lexists(path):
+            with OpenDirectory(above) as ground:
+                ground.remove_all(name)
+    except OSError as error:
+        raise _failed(error, "remove", path) from error
+
+
+def run_git(
+    git: Git, directory: str, words: Sequence[str], doing: str, stdin: bytes = b""
+) -> GitOutput:
+    """Run a git command that adds to the repository. Raises `StoreError` if it fails."""
+    answer = git.change(directory, words, stdin)
+    if answer.code != 0:
+        raise StoreError(f"git cannot {doing}: {answer.complaint}")
+    return answer
+
+
+def _failed(error: OSError, doing: str, path: str) -> StoreError:
+    plain = failure(error, doing, path)
+    return StoreError(plain.message, plain.help)

@@ -1,0 +1,264 @@
+"""Worktrees: added and removed without hooks, and without touching anything else of the user's."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from little_loops.errors import StoreError, UsageError
+from little_loops.trees import worktrees
+from tests.trees.projects import Tree, fingerprint
+from tests.trees.test_faults import every_kill
+
+BRANCH = "ll/fork/fix@step2"
+HOOKS = ("post-checkout", "reference-transaction", "post-index-change", "pre-commit")
+
+
+def make(place: Path) -> Tree:
+    """A repository with every hook a worktree could start, a stash, and changes not committed."""
+    tree = Tree(place)
+    tree.write_all({"app/a.py": "a = 1\n", "lib/b.py": "b = 1\n", ".gitignore": "*.log\n"})
+    tree.commit()
+    tree.write("lib/b.py", "b = 2\n")
+    tree.git("stash")
+    tree.write("lib/b.py", "b = 3\n")
+    tree.write("new.txt", "new\n")
+    tree.git("add", "lib/b.py")
+    for hook in HOOKS:
+        path = tree.top / ".git/hooks" / hook
+        path.write_text(f"#!/bin/sh\necho {hook} >> {place}/hooks.log\n")
+        path.chmod(0o755)
+    return tree
+
+
+def head(tree: Tree) -> str:
+    return tree.git("rev-parse", "HEAD").strip()
+
+
+def where(tree: Tree) -> str:
+    return worktrees.place_of(str(tree.root), "fix@step2", tree.environ)
+
+
+def add(tree: Tree) -> str:
+    place = where(tree)
+    worktrees.add(tree.found_git(), str(tree.root), place, BRANCH, head(tree))
+    return place
+
+
+def users(tree: Tree) -> dict[str, object]:
+    """All that is the user's, without the branch and the entry of the worktree."""
+    git = tree.top / ".git"
+    found: dict[str, object] = dict(fingerprint(tree.top, skip=[".git"]))
+    for name in ("HEAD", "index", "config", "ORIG_HEAD", "logs/HEAD", "logs/refs/stash"):
+        found[name] = (git / name).read_bytes() if (git / name).exists() else None
+    refs = tree.git("for-each-ref", "--format=%(refname) %(objectname)").splitlines()
+    return {**found, "refs": [ref for ref in refs if BRANCH not in ref]}
+
+
+def test_a_worktree_has_a_branch_an_index_and_no_files(place):
+    tree = make(place)
+    before = users(tree)
+    there = Path(add(tree))
+    assert there == place / "home/.cache/little-loops/worktrees" / there.parent.name / "fix@step2"
+    assert there.parent.stat().st_mode & 0o777 == 0o700
+    assert sorted(os.listdir(there)) == [".git"]
+    assert tree.git("status", "--short", cwd=there).splitlines() == [
+        " D .gitignore",
+        " D app/a.py",
+        " D lib/b.py",
+    ]
+    assert tree.git("symbolic-ref", "HEAD", cwd=there).strip() == f"refs/heads/{BRANCH}"
+    assert users(tree) == before
+    assert not (place / "hooks.log").exists()
+
+
+def test_adding_it_again_changes_nothing(place):
+    tree = make(place)
+    there = Path(add(tree))
+    (there / "mine.txt").write_text("kept")
+    add(tree)
+    assert (there / "mine.txt").read_text() == "kept"
+
+
+def test_a_branch_of_that_name_at_another_commit_is_left_alone(place):
+    tree = make(place)
+    before = head(tree)
+    tree.git("commit", "-qm", "more")
+    tree.git("branch", BRANCH, before)
+    with pytest.raises(StoreError, match="cannot create the branch `ll/fork/fix@step2`") as caught:
+        add(tree)
+    assert caught.value.help == f"`git branch -m {BRANCH} NAME` renames the one that exists"
+    assert not os.path.lexists(where(tree))
+
+
+def test_a_cache_inside_the_project_is_refused(place):
+    tree = make(place)
+    environ = {**tree.environ, "XDG_CACHE_HOME": str(tree.root / "cache")}
+    with pytest.raises(StoreError, match="would be inside the project") as caught:
+        worktrees.place_of(str(tree.root), "x", environ)
+    assert caught.value.help == "set XDG_CACHE_HOME to a directory outside the project"
+
+
+def test_the_files_around_a_project_are_checked_out(place):
+    tree = make(place)
+    there = Path(add(tree))
+    git = tree.found_git()
+    worktrees.check_out_around(git, str(there), "")
+    assert sorted(os.listdir(there)) == [".git"]
+    worktrees.check_out_around(git, str(there), "app/")
+    assert sorted(path for path in fingerprint(there, skip=[".git"])) == [
+        ".git",
+        ".gitignore",
+        "lib",
+        "lib/b.py",
+    ]
+    assert (there / "lib/b.py").read_text() == "b = 1\n"
+    assert not (place / "hooks.log").exists()
+
+
+def test_git_lists_it(place):
+    tree = make(place)
+    there = add(tree)
+    git = tree.found_git()
+    assert worktrees.list_all(git, str(tree.root)) == [
+        worktrees.GitWorktree(str(tree.root), head(tree), "main"),
+        worktrees.GitWorktree(there, head(tree), BRANCH),
+    ]
+    tree.git("checkout", "-q", "--detach", cwd=Path(there))
+    found = worktrees.find(git, str(tree.root), there)
+    assert found == worktrees.GitWorktree(there, head(tree), None)
+    with pytest.raises(StoreError, match="git cannot list the worktrees"):
+        worktrees.list_all(git, str(place))
+    with pytest.raises(StoreError, match="git cannot compare"):
+        worktrees.unsaved(git, str(place))
+
+
+# ── removing ───────────────────────────────────────────────────────────────────────────────────
+
+
+def filled(tree: Tree) -> Path:
+    there = Path(add(tree))
+    tree.git("checkout-index", "-a", cwd=there)
+    return there
+
+
+def remove(tree: Tree, *, is_stored: bool = False) -> None:
+    base = tree.git("rev-parse", "main").strip()
+    git = tree.found_git()
+    worktrees.remove(git, str(tree.root), where(tree), BRANCH, is_stored=is_stored, base=base)
+
+
+def branches(tree: Tree) -> list[str]:
+    return tree.git("for-each-ref", "--format=%(refname:short)", "refs/heads").split()
+
+
+def test_a_worktree_without_changes_is_removed_with_its_branch(place):
+    tree = make(place)
+    before = users(tree)
+    there = filled(tree)
+    (there / "build.log").write_text("ignored")
+    remove(tree)
+    assert not there.exists()
+    assert not os.path.lexists(f"{there}.removed")
+    assert tree.git("worktree", "list").count("\n") == 1
+    assert branches(tree) == ["main"]
+    assert users(tree) == before
+    remove(tree)  # nothing is left of it
+
+
+@pytest.mark.parametrize(
+    ("change", "path"),
+    [
+        pytest.param("echo >> app/a.py", "app/a.py", id="changed"),
+        pytest.param("rm lib/b.py", "lib/b.py", id="deleted"),
+        pytest.param("mkdir new; touch new/x", "new/x", id="untracked"),
+        pytest.param("chmod +x app/a.py", "app/a.py", id="mode"),
+        pytest.param("echo 1 > s; git add s; rm s", "s", id="only in the index"),
+    ],
+)
+def test_changes_that_are_in_no_commit_are_not_removed(change, path, place):
+    tree = make(place)
+    there = filled(tree)
+    os.system(f"cd {there} && {change}")
+    before = fingerprint(there, skip=[".git"])
+    with pytest.raises(UsageError) as caught:
+        remove(tree)
+    assert caught.value.message == f"`{there}` has changes that are in no commit: {path}"
+    assert fingerprint(there, skip=[".git"]) == before
+    remove(tree, is_stored=True)
+    assert not there.exists()
+
+
+def test_commits_of_its_own_keep_the_branch(place):
+    tree = make(place)
+    there = filled(tree)
+    shutil.rmtree(tree.top / ".git/hooks")
+    (there / "more.py").write_text("1\n")
+    tree.git("add", "-A", cwd=there)
+    tree.git("commit", "-qm", "more", cwd=there)
+    remove(tree)
+    assert not there.exists()
+    assert branches(tree) == [BRANCH, "main"]
+
+
+# ── kills ──────────────────────────────────────────────────────────────────────────────────────
+
+Works = Callable[[Path], tuple[Callable[[], object], Callable[[], None]]]
+
+
+def adding(place: Path) -> tuple[Callable[[], object], Callable[[], None]]:
+    tree = make(place)
+    before = users(tree)
+    # What a killed `git worktree add` may have left.
+    os.makedirs(f"{where(tree)}/half")
+
+    def finish() -> None:
+        there = add(tree)
+        assert worktrees.find(tree.found_git(), str(tree.root), there) is not None
+        assert sorted(os.listdir(there)) == [".git"]
+        assert users(tree) == before
+
+    return lambda: add(tree), finish
+
+
+def removing(place: Path) -> tuple[Callable[[], object], Callable[[], None]]:
+    tree = make(place)
+    before = users(tree)
+    filled(tree)
+
+    def finish() -> None:
+        remove(tree)
+        assert os.listdir(os.path.dirname(where(tree))) == []
+        assert branches(tree) == ["main"]
+        assert users(tree) == before
+
+    return lambda: remove(tree), finish
+
+
+WORKS: dict[str, Works] = {"add": adding, "remove": removing}
+
+
+@pytest.mark.parametrize("work", WORKS.values(), ids=WORKS)
+def test_killed_at_an_operation_and_done_again(place, work):
+    assert every_kill(work, place, each=3) > 0
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("work", WORKS.values(), ids=WORKS)
+def test_killed_at_every_operation_and_done_again(place, work):
+    assert every_kill(work, place, each=1) > 2
+
+
+def test_a_registration_that_a_killed_git_left_locked_is_replaced(place):
+    tree = make(place)
+    there = add(tree)
+    [entry] = (tree.top / ".git/worktrees").iterdir()
+    (entry / "locked").write_text("initializing")
+    shutil.rmtree(there)
+    add(tree)
+    assert sorted(os.listdir(there)) == [".git"]
+    assert len(list((tree.top / ".git/worktrees").iterdir())) == 1
