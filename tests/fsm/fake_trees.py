@@ -98,6 +98,20 @@ class FakeTrees:
         self.write({path: before.get(path) for path in paths})
         return tuple(paths)
 
+    def restore_best(
+        self, project: str, reference: str | None
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Put back `src/`, the scope, to a stored project; protected files lie outside."""
+        wanted = self.stored[project]
+        paths = [path for path in _differing(wanted, self.files) if path.startswith("src/")]
+        failed = tuple(f"{path}: read-only" for path in paths if path in self.stuck)
+        done = tuple(path for path in paths if path not in self.stuck)
+        self.write({path: wanted.get(path) for path in done})
+        return done, failed
+
+    def project(self) -> str:
+        return self._store(self.files)
+
     def _outside(self, before: Files, reference: str | None) -> tuple[str, ...]:
         """Protected paths that are as their reference has them do not count."""
         tampered = {each.path for each in self._against(reference)} if reference else set()

@@ -11,6 +11,7 @@ from little_loops.fsm.actions import (
     Action,
     Agent,
     Builtin,
+    Loop,
     Shell,
     action_of_event,
     is_agents,
@@ -34,6 +35,7 @@ from tests.fsm import scripted
         pytest.param(Shell("make"), "shell", "make", "$ ", "script", id="shell"),
         pytest.param(Agent("/fix", True), "slash", "/fix", "codex: ", "agent", id="slash"),
         pytest.param(Agent("Fix it", False), "prompt", "Fix it", "codex: ", "agent", id="prompt"),
+        pytest.param(Loop("fix-types"), "loop", "fix-types", "loop ", "us", id="loop"),
         pytest.param(Builtin("relay.settle"), "builtin", "relay.settle", "", "us", id="builtin"),
     ],
 )

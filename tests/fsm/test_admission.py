@@ -10,7 +10,7 @@ import pytest
 from little_loops.fsm.commands import Admit, RunAgent, TakeSnapshot, Wait
 from little_loops.fsm.happenings import Admitted, Denied, Queued, StopAsked
 from little_loops.fsm.schema import FSMLoop
-from little_loops.fsm.state import Limits
+from little_loops.fsm.state import Limits, SignalLine
 from little_loops.fsm.timestamps import Moment
 from tests.fsm.scripted import START_MS, Says, ScriptedWorld, begin, go_on, told
 
@@ -28,7 +28,7 @@ def world(*script: Any, **fields: Any) -> ScriptedWorld:
 
 
 def queued(at: Moment) -> Queued:
-    return Queued(at, "slot", "the agent slot is in use, by docs in blog")
+    return Queued(at, "slot", "the agent slot is in use by docs in blog")
 
 
 def too_many(at: Moment) -> Denied:
@@ -104,7 +104,7 @@ def test_a_queued_turn_asks_again_and_waits() -> None:
     assert of_kind(run, Admit) == [Admit("fix", 2, 1), Admit("fix", 2, 1, waits=True)]
     assert told(run) == dedent("""\
         check -> fix (on_fail)
-        agent wait (the agent slot is in use, by docs in blog)
+        agent wait (the agent slot is in use by docs in blog)
         fix -> check (next)
         iteration 2
         check -> done (on_pass)
@@ -164,3 +164,65 @@ def test_a_wait_for_others_does_not_outlive_the_process() -> None:
     assert ending.status == "interrupted"
     go_on(run, [FIXED, 0], metered=True)
     assert told(run).endswith("loop_complete: completed, terminal")
+
+
+# ── sessions that a handoff starts ─────────────────────────────────────────────────────────────
+
+HANDS_OFF = Says(0, line=SignalLine("handoff", "3 left"), agent="success", cost_usd=0.5)
+
+
+def spawning(*script: Any, **fields: Any) -> ScriptedWorld:
+    states = {"port": {"action": "/port", "next": "done"}, "done": {"terminal": True}}
+    data = {"name": "p", "initial": "port", "states": states, "on_handoff": "spawn", **fields}
+    return ScriptedWorld(FSMLoop.from_dict(data), script)
+
+
+def session_costs(run: ScriptedWorld) -> list[float]:
+    return [each["cost_usd"] for each in run.log if each["event"] == "cost"][1:]
+
+
+@pytest.mark.parametrize(
+    ("host", "most_usd"),
+    [
+        pytest.param({}, 0.25, id="what a session may cost"),
+        pytest.param({"max_cost_usd": 0.2}, 0.2, id="what the host may"),
+        pytest.param({"name": "codex"}, None, id="no price is known"),
+    ],
+)
+def test_a_session_asks_before_it_starts(host, most_usd) -> None:
+    run = spawning(HANDS_OFF, host=host)
+    _, ending = begin(run, metered=True)
+    assert ending.spawn
+    turn, session = of_kind(run, Admit)
+    assert not turn.is_session
+    assert session == Admit("port", 1, 1, most_usd, is_session=True)
+
+
+def test_a_session_costs_the_run_what_is_reserved_for_it() -> None:
+    run = spawning(HANDS_OFF)
+    run.admissions = [Admitted, lambda at: Admitted(at, 0.1)]
+    begin(run, metered=True)
+    assert session_costs(run) == [0.1]
+
+
+def test_a_session_waits_for_a_slot_and_for_its_hour() -> None:
+    run = spawning(HANDS_OFF)
+    run.admissions = [Admitted, queued, too_many]
+    _, ending = begin(run, metered=True)
+    assert ending.spawn
+    asked = Admit("port", 1, 1, 0.25, is_session=True)
+    assert of_kind(run, Admit)[1:] == [asked, asked._replace(waits=True), asked]
+    assert len(of_kind(run, Wait)) == 1
+    assert session_costs(run) == [0.25]
+
+
+def test_a_session_without_money_pauses_the_run_and_a_resume_replaces_it() -> None:
+    run = spawning(HANDS_OFF)
+    run.admissions = [Admitted, spent]
+    _, ending = begin(run, metered=True)
+    assert (ending[:4], ending.spawn) == (("needs_review", "budget", "loop_paused", 4), False)
+    assert session_costs(run) == []
+    _, ending = go_on(run, [Says(0, agent="success")], metered=True)
+    assert ending.status == "completed"
+    acted = of_kind(run, RunAgent)
+    assert [each.job.continuation for each in acted] == [None, "3 left"]

@@ -15,8 +15,8 @@ from little_loops.fsm.budgets import (
     Calendar,
     Deny,
     Limited,
-    Refused,
-    Wait,
+    WaitForTurns,
+    WrongSetting,
     decide,
     read_budget,
     read_slots,
@@ -50,7 +50,7 @@ def test_a_budget() -> None:
     ],
 )
 def test_wrong_slots(written, why) -> None:
-    with pytest.raises(Refused) as raised:
+    with pytest.raises(WrongSetting) as raised:
         read_slots(written)
     assert (str(raised.value), raised.value.help) == (why, AGENTS)
 
@@ -75,7 +75,7 @@ def test_wrong_slots(written, why) -> None:
     ],
 )
 def test_wrong_budgets(written, why) -> None:
-    with pytest.raises(Refused) as raised:
+    with pytest.raises(WrongSetting) as raised:
         read_budget(written)
     assert (str(raised.value), raised.value.help) == (why, BUDGET)
 
@@ -143,6 +143,17 @@ def test_a_spent_day_pauses() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param([spent(None, number=2), spent(4.5)], id="and a cost that is not known"),
+        pytest.param([spent(4.5, CALENDAR.day_ms)], id="at midnight"),
+    ],
+)
+def test_a_turn_that_no_longer_fits(lines) -> None:
+    assert isinstance(asked(DAY_OF_5, *lines), Deny)
+
+
 def test_a_spent_week_counts_other_days_too() -> None:
     answer = asked(Budget(day=5.0, week=8.0, turn=1.0), spent(7.5, NOW - 40 * HOUR))
     assert answer == Deny(
@@ -170,7 +181,7 @@ def test_a_project_is_named() -> None:
 
 def test_turns_that_have_not_ended_are_waited_for() -> None:
     lines: list[Line] = [spent(3.0), reserved(1.5)]
-    assert asked(DAY_OF_5, *lines, live=["s/9/1"]) == Wait(
+    assert asked(DAY_OF_5, *lines, live=["s/9/1"]) == WaitForTurns(
         "$4.50 of $5 a day is spent or reserved, and the next turn may cost $1.00; "
         "$1.50 is reserved for turns that have not ended"
     )
@@ -213,6 +224,9 @@ def test_launches_wait_until_the_oldest_one_is_an_hour_ago() -> None:
         "launches", "3 agents have started in the last hour, and 3 may", minutes[0] + HOUR
     )
     assert asked(Budget(launches_hour=1), *lines).until_wall_ms == minutes[2] + HOUR
+    assert asked(Budget(launches_hour=1), lines[2]).reason == (
+        "1 agent has started in the last hour, and 1 may"
+    )
 
 
 def test_what_has_to_be_read() -> None:

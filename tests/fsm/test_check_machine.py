@@ -76,9 +76,20 @@ def test_the_checks_lead_to_each_other_and_failures_to_the_end():
         (LOOP._replace(states={**LOOP.states, "types": StateConfig("true", check=True)}), False),
         (LOOP._replace(states={}), False),
         (LOOP._replace(env={"CI": "1"}), False),
+        (LOOP._replace(cwd="web"), False),
+        (LOOP._replace(shell="bash"), False),
         (LOOP._replace(context={"gone": "true"}), False),
         (LOOP._replace(evidence=Evidence(setup="make")), False),
     ],
 )
 def test_loops_decide_alike_where_their_checks_are_the_same(other, is_same):
     assert (decided_by(other) == decided_by(LOOP)) is is_same
+
+
+def test_a_check_alone_keeps_nothing():
+    condition = {"type": "convergence", "target": 5, "keep": "best", "min_gain": 1}
+    size = {"action": "wc -l", "check": True, "repeat": 3, "condition": condition}
+    states = {"size": {**size, "on_target": "done", "next": "size"}, "done": {"terminal": True}}
+    loop = FSMLoop.from_dict({"name": "l", "initial": "size", "states": states})
+    alone = check_machine(loop, ("size",)).states["size"].to_dict()
+    assert (alone["condition"], alone["repeat"]) == ({"type": "convergence", "target": 5}, 3)

@@ -21,7 +21,7 @@ from little_loops.fsm.codec import (
     from_record,
     to_record,
 )
-from little_loops.fsm.commands import Command, Ending, Finish, Judge, Wait
+from little_loops.fsm.commands import Command, Ending, Finish, Job, Judge, PrepareWorktree, Wait
 from little_loops.fsm.events import (
     KINDS,
     ActionComplete,
@@ -38,7 +38,14 @@ from little_loops.fsm.events import (
 )
 from little_loops.fsm.happenings import Happening, Started, StopAsked, WaitOver
 from little_loops.fsm.plain import WrongShape
-from little_loops.fsm.schema import ExitCode
+from little_loops.fsm.schema import (
+    Branches,
+    Convergence,
+    ExitCode,
+    FSMLoop,
+    StateConfig,
+    Worktree,
+)
 from little_loops.fsm.state import FileRef, Limits, Result, SignalLine, WaitFor
 from little_loops.fsm.timestamps import Moment
 from little_loops.system.files import to_json
@@ -63,6 +70,24 @@ def test_every_event_is_read_as_it_was_written(entry):
 
 @given(records(Command))
 def test_every_command_is_read_as_it_was_written(command):
+    assert decode_command(through_json(encode_command(command))) == command
+
+
+@pytest.mark.parametrize("min_gain", [2, 2.5, "noise"])
+def test_a_whole_number_fits_where_a_number_or_a_word_does(min_gain):
+    command = Judge(Convergence(5, min_gain=min_gain), "check")
+    assert decode_command(through_json(encode_command(command))) == command
+
+
+@pytest.mark.parametrize(
+    "items", [("a", {"b": 1}), {"glob": "src/*.py"}, "${captured.a.output}", None]
+)
+def test_items_of_each_form_are_told_apart(items):
+    job = Job("a", 1, 1, 1, 50, {}, {}, None, 5.0, None, "action")
+    states = {"a": StateConfig(branches=Branches(items), action="true")}
+    command = PrepareWorktree(
+        Worktree(resolve=StateConfig(loop=FSMLoop("fix", "a", states))), job, "sh"
+    )
     assert decode_command(through_json(encode_command(command))) == command
 
 
@@ -157,6 +182,8 @@ def test_the_entry_is_no_part_of_an_unknown_event():
 def test_an_event_of_an_earlier_version_has_the_defaults_of_what_it_lacks():
     old = {"event": "condition_eval", "type": "exit_code", "result": "pass", "reason": "exit 0"}
     assert decode_event(old) == ConditionEval("exit_code", "pass", "exit 0", state=None)
+    entry = from_record({**old, "ts": "1970-01-01T00:00:01.000Z", "ran_ms": 5})
+    assert (entry.run, entry.seq) == ("", 0)
 
 
 @pytest.mark.parametrize("log", RECORDED, ids=lambda path: path.parent.name)

@@ -376,7 +376,7 @@ def told(condition, *outputs):
             [
                 "progress: first measurement: 12 (target: 0)",
                 "stall: no improvement: still 12, target 0 (1 of 1)",
-                "stall: no improvement: 13 (best: 12), target 0 (2 of 1)",
+                "stall: no improvement: 13 (best: 12), target 0 (2 in a row)",
                 "progress: 11 is closer to 0 than 12",
             ],
             id="it stalls and recovers",

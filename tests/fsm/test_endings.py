@@ -152,9 +152,11 @@ def test_the_table():
         failed, billing: an agent's billing; loop_error, exit 1; resume: same state
         failed, tampered: protected paths changed; loop_error, exit 1; resume: same state
         failed, out_of_scope: changes outside the scope; loop_error, exit 1; resume: same state
+        failed, conflict: branches that do not fit; loop_error, exit 1; resume: same state
         failed, flaky: a flaky check; loop_error, exit 1; resume: same state
         failed, stale_evidence: no check of the final tree; loop_error, exit 1; resume: same state
         failed, storage: the store of trees is damaged; loop_error, exit 1; resume: same state
+        failed, hook: a hook before the run; loop_error, exit 1; resume: where it stopped
         failed, rejected: rejected; loop_error, exit 1; resume: same state
         failed, stalled: stalled; loop_error, exit 3; resume: higher limit
         failed, max_iterations: iterations; loop_error, exit 3; resume: higher limit
@@ -172,5 +174,6 @@ def test_the_table():
 def test_the_failures_after_which_the_same_state_runs_once_more():
     assert (
         *("error", "timeout", "no_transition", "auth", "billing"),
-        *("tampered", "out_of_scope", "flaky", "stale_evidence", "storage", "rejected"),
+        *("tampered", "out_of_scope", "conflict", "flaky", "stale_evidence", "storage"),
+        "rejected",
     ) == endings.REDO

@@ -8,11 +8,22 @@ from typing import Any
 
 import pytest
 
+from little_loops.fsm.commands import CheckMerged, LandTrain, MergeBranch
 from little_loops.fsm.events import event_types
-from little_loops.fsm.happenings import Denied
+from little_loops.fsm.happenings import ChildOutcome, Denied
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import Answer, FileRef, Limits, Note, SignalLine
-from tests.fsm.scripted import START_MS, Crash, Says, ScriptedWorld, Stop, begin, cut, go_on
+from tests.fsm.scripted import (
+    START_MS,
+    Crash,
+    Opinion,
+    Says,
+    ScriptedWorld,
+    Stop,
+    begin,
+    cut,
+    go_on,
+)
 
 COMMON = {"event", "ts", "run", "seq", "ran_ms"}
 LONG = FileRef("00001-1.out", 9000, "0" * 64)
@@ -134,6 +145,21 @@ def waiting_for_a_host() -> ScriptedWorld:
     return waiting
 
 
+def with_a_fallback() -> ScriptedWorld:
+    busy = Says(0, agent="wait", reason="usage limit", retry_at_ms=START_MS + 9000)
+    states: dict[str, Any] = {"done": {"terminal": True}}
+    states = {"fix": {"action": "Do it.", "action_type": "prompt", "next": "done"}, **states}
+    return ended(world(states, busy, Says(0, agent="success"), fallback=[{"name": "codex"}]))
+
+
+def with_a_judge() -> ScriptedWorld:
+    judge = {"type": "judge", "question": "Is it fixed?"}
+    states = {"check": {"action": "make", "on_pass": "done", "condition": judge}}
+    judged = world(states | {"done": {"terminal": True}}, 0)
+    judged.opinions = [Opinion("pass", "yes", quotes=("+a",), restored=("src/a",))]
+    return ended(judged)
+
+
 def handed_off() -> ScriptedWorld:
     handoff = Says(line=HANDOFF)
     waiting = world(
@@ -212,6 +238,36 @@ def proved() -> ScriptedWorld:
     return proving
 
 
+def confirmed() -> ScriptedWorld:
+    twice = world(PROVED, 0, 0, evidence={"confirm": 2})
+    begin(twice, evidence="on")
+    return twice
+
+
+def kept_the_best() -> ScriptedWorld:
+    """A start that is measured twice, a change that is not better, and one that has no number."""
+    condition = {"type": "convergence", "target": 10, "patience": 2, "keep": "best"}
+    states: dict[str, Any] = {
+        "measure": {
+            "action": "bench",
+            "check": True,
+            "repeat": 2,
+            "condition": condition,
+            "on_target": "done",
+            "on_progress": "tune",
+            "on_stall": "done",
+        },
+        "tune": {"action": "/tune", "next": "measure"},
+        "done": {"terminal": True},
+    }
+    start = [Says(output=number) for number in ("20", "20", "21", "21")]
+    worse = [Says(agent="success", writes={"src/a": "1"}), Says(output="30"), Says(output="31")]
+    broken = [Says(agent="success", writes={"src/a": "2"}), Says(output="no number")]
+    tuning = world(states, *start, *worse, *broken, context={"target": 10})
+    begin(tuning, evidence="on")
+    return tuning
+
+
 def not_put_back() -> ScriptedWorld:
     cheat = Says(agent="success", writes={"tests/t": "1"})
     stuck = world(PROVED, 1, cheat, evidence=EVIDENCE)
@@ -258,6 +314,14 @@ def reported() -> ScriptedWorld:
     return ended(reporting)
 
 
+def with_hooks() -> ScriptedWorld:
+    hooked = world(CHECK_FIX, 0, hooks={"before_run": "up", "after_run": "down"})
+    hooked.hooks = {"before_run": ["exit 1"]}
+    begin(hooked)
+    go_on(hooked, [0])
+    return hooked
+
+
 def out_of_budget() -> ScriptedWorld:
     waiting = world({"first": {"action": "/fix", "next": "done"}, "done": {"terminal": True}})
     waiting.admissions = [
@@ -269,7 +333,104 @@ def out_of_budget() -> ScriptedWorld:
     return waiting
 
 
+INNER = {"a": {"action": "/fix", "next": "b"}, "b": {"terminal": True}}
+WITH_CHILD: dict[str, Any] = {
+    "kid": {"loop": {"name": "x", "initial": "a", "states": INNER}, "on_pass": "done"},
+    "done": {"terminal": True},
+}
+GATE = ChildOutcome("needs_review", "review", "b", 1, 5, "look", 0.5, 9, 1, "run-2")
+
+
+def with_children() -> ScriptedWorld:
+    """A child that pauses, is stopped, and passes; and the result of the loop."""
+    parent = world(WITH_CHILD, GATE)
+    begin(parent)
+    go_on(parent, [Stop(15)], answered=("kid",))
+    parent.result = {"n": "1"}
+    go_on(parent, [GATE._replace(status="failed", reason="auth")])
+    go_on(parent, [GATE._replace(status="completed", reason="terminal")])
+    return parent
+
+
+def with_branches() -> ScriptedWorld:
+    """Two branches that pass."""
+    states = {
+        "all": {"for_each": ["a", "b"], "action": "make", "on_pass": "done"},
+        "done": {"terminal": True},
+    }
+    done = GATE._replace(status="completed", reason="terminal")
+    return ended(world(states, done, done))
+
+
+TORN = {"commit": None, "files": ("a.py",), "reason": "conflict"}
+
+
+def in_a_worktree() -> ScriptedWorld:
+    """Work that is committed, merged and checked."""
+    return ended(world(CHECK_FIX, 0, worktree={"merge": "merge"}))
+
+
+def with_branches_that_do_not_fit() -> ScriptedWorld:
+    """A conflict that is resolved, a red check, a branch that moves, and one that is left alone."""
+    fit = {"loop": WITH_CHILD["kid"]["loop"]}
+    tree = {"check": "make", "resolve": fit, "keep": "failed"}
+    kid = {**WITH_CHILD["kid"], "worktree": tree}
+    passed = GATE._replace(status="completed", reason="terminal")
+    parent = world({**WITH_CHILD, "kid": kid}, passed, "kid.resolve-1", passed)
+    parent.git = {
+        MergeBranch: [TORN],
+        CheckMerged: [{}, {"passed": False, "reason": "exit 1"}],
+        LandTrain: [{"moved_to": "9" * 40}],
+    }
+    return ended(parent)
+
+
+def left_alone() -> ScriptedWorld:
+    kid = {**WITH_CHILD["kid"], "worktree": True}
+    passed = GATE._replace(status="completed", reason="terminal")
+    parent = world({**WITH_CHILD, "kid": kid}, passed)
+    parent.git = {
+        MergeBranch: [{}],
+        LandTrain: [{"reason": "edits", "command": "git merge x"}],
+    }
+    return ended(parent)
+
+
+def torn() -> ScriptedWorld:
+    """A branch that is left out after two tries to make it fit."""
+    tree = {"resolve": {"loop": WITH_CHILD["kid"]["loop"]}, "tries": 2}
+    kid = {**WITH_CHILD["kid"], "worktree": tree}
+    passed = GATE._replace(status="completed", reason="terminal")
+    failed = passed._replace(status="failed")
+    tries = ("kid.resolve-1", failed, "kid.resolve-2", failed)
+    parent = world({**WITH_CHILD, "kid": kid}, passed, *tries)
+    parent.git = {MergeBranch: [TORN]}
+    return ended(parent)
+
+
+def with_results(*script: Any, **fields: Any) -> Callable[[], ScriptedWorld]:
+    """A loop with a `result`, however it ends."""
+
+    def run() -> ScriptedWorld:
+        of = world({**CHECK_FIX, "look": LOOK}, *script, **fields)
+        of.result = {"n": "1"}
+        return ended(of)
+
+    return run
+
+
 RUNS: list[Callable[[], ScriptedWorld]] = [
+    with_children,
+    with_branches,
+    in_a_worktree,
+    with_branches_that_do_not_fit,
+    left_alone,
+    torn,
+    with_results(2),
+    with_results(Stop(15)),
+    with_results(Says(line=HANDOFF)),
+    with_results(Says(takes_ms=9000), timeout=2),
+    with_results(2, on_error="look"),
     agents_and_files,
     converging,
     out_of_iterations,
@@ -280,6 +441,8 @@ RUNS: list[Callable[[], ScriptedWorld]] = [
     crashed,
     maintained,
     waiting_for_a_host,
+    with_a_fallback,
+    with_a_judge,
     handed_off,
     judged_at_the_limit,
     spawned,
@@ -289,6 +452,8 @@ RUNS: list[Callable[[], ScriptedWorld]] = [
     answered,
     told,
     proved,
+    confirmed,
+    kept_the_best,
     not_put_back,
     stopped_before_all_was_read,
     looked_at_late,
@@ -301,6 +466,7 @@ RUNS: list[Callable[[], ScriptedWorld]] = [
     reported,
     ended_by_a_handoff,
     out_of_budget,
+    with_hooks,
 ]
 
 
@@ -313,6 +479,7 @@ def test_every_field_of_the_catalogue_is_emitted_by_some_run():
     emitted["action_start"].add(
         "filled"
     )  # by the world that fills it in: tests/cli/test_run_lines.py
+    emitted["forked"] |= catalogued["forked"]  # by no machine: tests/cli/test_fork.py
     assert dict(emitted) == catalogued
 
 

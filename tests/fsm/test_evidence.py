@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from little_loops.fsm.commands import RunAgent, RunShell
-from little_loops.fsm.evidence import wants_evidence
+from little_loops.fsm.evidence import needs_evidence, turned_off, wants_evidence
 from little_loops.fsm.schema import Evidence, FSMLoop
 from little_loops.fsm.state import Limits, SignalLine
 from tests.fsm.scripted import Crash, Says, ScriptedWorld, Stop, begin, cut, go_on, told
@@ -451,11 +451,32 @@ def test_the_tree_is_looked_at_around_agents_and_checks_and_before_success():
     run, _ = begin(world, evidence="on")
     looks = [each for each in world.log if each["event"] == "tree"]
     assert [f"{each['when']} {each['state']}" for each in looks] == [
+        "before build",
         *("before check", "after check", "before fix", "after fix", "before check", "after check"),
         *("end check", "after check", "end check"),
     ]
     assert run.trees is not None
     assert run.trees.first == looks[0]["project"] != run.trees.project
+
+
+@pytest.mark.parametrize("hook", ["before_run", "before_state"])
+def test_nothing_changes_files_before_the_first_snapshot(hook):
+    states = {"build": {"action": "make", "next": "done"}, "done": {"terminal": True}}
+    loop = {"initial": "build", "states": states, "hooks": {hook: "up"}}
+    for at in range(1, 4):  # also if it is killed and resumed meanwhile
+        world = goal(0, loop=loop)
+        begin(world, evidence="on")
+        cut(world, at)
+        go_on(world, [0])
+        kinds = [each["event"] for each in world.log]
+        assert kinds.index("tree") < kinds.index("hook") < kinds.index("action_start"), at
+
+
+def test_a_run_in_which_nothing_runs_takes_no_snapshot():
+    world = goal(loop={"initial": "done", "states": {"done": {"terminal": True}}})
+    run, _ = begin(world, evidence="on")
+    assert run.status == "completed"
+    assert "tree" not in [each["event"] for each in world.log]
 
 
 def test_a_convergence_that_misses_its_target_in_the_copy_goes_back_to_the_agent():
@@ -491,6 +512,33 @@ TWO_CHECKS: dict[str, Any] = {
 
 def two_checks(*script: Any, **evidence: Any) -> ScriptedWorld:
     return goal(*script, loop={"states": TWO_CHECKS, "initial": "lint"}, **evidence)
+
+
+@pytest.mark.parametrize(
+    ("world", "counts"),
+    [
+        pytest.param(goal(0, 0, 0, confirm=3), [(1, 3), (2, 3)], id="until enough are there"),
+        pytest.param(
+            goal(0, 0, 0, confirm=2, clean=True), [(1, 2), (2, 2)], id="all, in a clean copy"
+        ),
+        pytest.param(goal(0, 0, clean=True), [(0, 1)], id="one is enough"),
+        pytest.param(goal(1, agent(), 0, 0), [(1, 2)], id="two after a failure on the same tree"),
+        pytest.param(
+            goal(0, Says(0, writes={"src/a": "1"}), 0, confirm=2, clean=True),
+            [(1, 2), (0, 2)],
+            id="none on a tree that has changed since, in a clean copy",
+        ),
+        pytest.param(
+            two_checks(0, 0, Says(0, writes={"src/a": "1"}), 0, 0, 0, 0, confirm=2),
+            [(1, 2), (1, 2), (1, 2), (0, 2), (1, 2)],
+            id="none on a tree that has changed since",
+        ),
+    ],
+)
+def test_a_rerun_says_how_many_passes_of_those_needed_are_there(world, counts):
+    story(world)
+    reruns = [record for record in world.log if record["event"] == "recheck"]
+    assert [(each.get("passes", 0), each.get("needed", 1)) for each in reruns] == counts
 
 
 def test_a_check_runs_again_where_the_tree_has_changed_since_it_passed():
@@ -924,6 +972,14 @@ def test_who_resumes_while_protected_paths_are_put_back_is_the_session():
     assert world.trees.files["tests/t"] == "0"
 
 
+def test_of_many_changes_outside_the_scope_the_first_are_recorded():
+    names = [f"{number:02}" for number in range(21)]
+    world = goal(1, agent(src__a="1", **{f"other__{name}": "1" for name in names}), 0)
+    begin(world, evidence="on")
+    [found] = [each for each in world.log if each["event"] == "out_of_scope"]
+    assert (found["files"], list(found["paths"])) == (21, [f"other/{name}" for name in names[:20]])
+
+
 def test_a_check_whose_failure_would_be_passed_over_ends_the_run():
     states = {
         "test": {"action": "test", "check": True, "next": "format"},
@@ -1115,3 +1171,22 @@ def test_evidence_is_wanted_where_an_agent_works(action: str, wanted: bool):
     loop = FSMLoop.from_dict({"name": "l", "initial": "a", "states": states})
     assert wants_evidence(loop) is wanted
     assert wants_evidence(loop._replace(evidence=Evidence(enabled=not wanted))) is not wanted
+    assert turned_off(loop._replace(evidence=Evidence(enabled=False))) == (
+        "off" if wanted else None
+    )
+    assert turned_off(loop) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "needed"),
+    [
+        pytest.param({}, False, id="no settings"),
+        pytest.param({"scope_writes": "enforce"}, True, id="an enforced scope"),
+        pytest.param({"evidence": Evidence(protect=("tests/",))}, True, id="protected files"),
+        pytest.param({"evidence": Evidence(clean=True)}, True, id="a clean copy"),
+    ],
+)
+def test_some_settings_mean_nothing_without_evidence(changes: dict[str, Any], needed: bool):
+    states = {"a": {"action": "/fix", "next": "done"}, "done": {"terminal": True}}
+    loop = FSMLoop.from_dict({"name": "l", "initial": "a", "states": states})
+    assert needs_evidence(loop._replace(**changes)) is needed

@@ -13,11 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from little_loops.engine.drive import drive, new_run
-from little_loops.fsm.commands import Command, RunAgent, RunShell
-from little_loops.fsm.happenings import ActionEnded, Happening, Resumed, Started, StopAsked
+from little_loops.fsm.commands import RunShell
+from little_loops.fsm.happenings import Happening, Resumed, Started
 from little_loops.fsm.schema import FSMLoop
-from little_loops.fsm.state import LoopState, Result
-from tests.fsm.scripted import PERFORM, Crash, ScriptedWorld
+from little_loops.fsm.state import Result
+from tests.fsm.drawn_world import DrawnWorld
+from tests.fsm.scripted import Crash
 
 pytestmark = pytest.mark.hypothesis
 PATHS = ("src/a", "src/b", "tests/t", "tests/conftest")
@@ -43,28 +44,11 @@ def accepts(check: str, files: dict[str, str]) -> bool:
     return files.get("src/b") != "2" if check == "lint" else files.get("src/a") == "1"
 
 
-class HonestChecks(ScriptedWorld):
+class HonestChecks(DrawnWorld):
     """Checks look at the files; agents, and what the checks themselves write, are drawn."""
 
-    def __init__(self, loop: FSMLoop, writes: list[Any], faults: list[str]) -> None:
-        super().__init__(loop, [])
-        self.writes = writes
-        self.faults = faults
-
-    def perform(self, run: LoopState, command: Command) -> Happening:
-        fault = self.faults.pop() if self.faults else ""
-        if fault == "crash":
-            if isinstance(command, RunAgent):  # it had begun to write
-                self.trees.write(self._drawn())
-            raise Crash
-        if fault == "stop" and isinstance(command, RunAgent | RunShell):
-            return StopAsked(self.now(), 15)
-        if isinstance(command, RunAgent):
-            self.trees.write(self._drawn())
-            return ActionEnded(self.now(), Result(0, 1, "ok", agent="success"))
-        if isinstance(command, RunShell):
-            return ActionEnded(self.now(), Result(0 if self._passes(command) else 1, 1))
-        return PERFORM[type(command)](self, run, command)
+    def judged(self, command: RunShell) -> Result:
+        return Result(0 if self._passes(command) else 1, 1)
 
     def _passes(self, command: RunShell) -> bool:
         if command.copy is not None:
@@ -73,12 +57,12 @@ class HonestChecks(ScriptedWorld):
             return accepts(command.job.state, mine | self.trees.stored[kept])
         passed = accepts(command.job.state, self.trees.files)
         if command.job.attempt % 2:  # the code under test may tamper, and checks write reports
-            drawn = self._drawn().items()
+            drawn = self.drawn().items()
             self.trees.write({path: text for path, text in drawn if path.startswith("tests/")})
             self.trees.write({"src/report": str(self.ran_ms)})
         return passed
 
-    def _drawn(self) -> dict[str, str | None]:
+    def drawn(self) -> dict[str, str | None]:
         return self.writes.pop() if self.writes else {"src/a": "1"}
 
 

@@ -17,11 +17,16 @@ from little_loops.fsm.events import (
     Cycle,
     Entry,
     Event,
+    Forked,
     GateAnswered,
     Handoff,
     HandoffDetected,
+    HookRun,
+    HostChosen,
+    HostUnavailable,
     HostWait,
     Iteration,
+    KeepBest,
     LoopComplete,
     LoopError,
     LoopInterrupted,
@@ -38,6 +43,7 @@ from little_loops.fsm.events import (
     Resume,
     RetryWait,
     RunWarning,
+    Sampled,
     SignalFound,
     StateEnter,
     Tampered,
@@ -49,6 +55,9 @@ from little_loops.fsm.evolve import evolve, first_state
 from little_loops.fsm.plain import WrongShape
 from little_loops.fsm.state import (
     Answer,
+    Finding,
+    Fork,
+    Hosts,
     Judgement,
     Limits,
     LoopState,
@@ -57,6 +66,7 @@ from little_loops.fsm.state import (
     Note,
     Receipt,
     Result,
+    Sample,
     SignalLine,
     Trees,
     WaitFor,
@@ -69,6 +79,8 @@ HANDOFF = SignalLine("handoff", "3 left")
 DONE = Result(0, 7)
 WAITS = Result(2, 7, agent="wait")
 
+HOSTS = Hosts("fix", 7, 4, 1, {"claude": 90_000, "codex": None}, ("claude",))
+TRIED_AGAIN = HOSTS._replace(passed=())
 FULL = LoopState(
     run="run-1",
     loop="l",
@@ -95,6 +107,7 @@ FULL = LoopState(
     captured={"check": Result(1, 5)},
     prev_state="check",
     metrics={"check": Metric(4.0, 1)},
+    samples=(Sample(3.0, "t"),),
     continuation_prompt="half done",
     continuations=2,
     spawns=True,
@@ -102,6 +115,7 @@ FULL = LoopState(
     handoff_waits=2,
     host_waits=2,
     host_waited_ms=3_000,
+    hosts=HOSTS,
     at_limit=True,
     owes=True,
     timed_out_in="check",
@@ -115,6 +129,8 @@ FULL = LoopState(
     gate=40,
     answer=Answer(40, "approved", "approve", "fine", "done"),
     notes=(Note("n1", "be brief", 7), Note("n2", "be kind")),
+    hooks_done=("before_run", "before"),
+    fork=Fork("r0", "other", 2),
     seq=41,
 )
 """A run in which every field has been used."""
@@ -127,6 +143,7 @@ FROM_ZERO: dict[str, Any] = {
     "handoff_waits": 0,
     "host_waits": 0,
     "host_waited_ms": 0,
+    "hosts": TRIED_AGAIN,
 }
 GOES_ON: dict[str, Any] = {
     "metered": False,
@@ -136,6 +153,9 @@ GOES_ON: dict[str, Any] = {
     "spawns": False,
     "resume_to": None,
     "late": False,
+    "hosts": HOSTS._replace(attempt=0, limited={"claude": 90_000}, passed=()),
+    "hooks_done": ("before",),
+    "samples": (),
 }
 ENDS = ("fix", 3, RAN_MS)
 
@@ -151,7 +171,9 @@ def changes(event: Event, run: LoopState = FULL) -> dict[str, Any]:
 
 def test_every_field_of_that_run_has_been_used():
     plain = LoopState("", "", "", "", "")._asdict()
-    assert [name for name, value in FULL._asdict().items() if value == plain[name]] == []
+    unused = [name for name, value in FULL._asdict().items() if value == plain[name]]
+    # `test_children`, `test_worktrees` and `test_judges` have them.
+    assert unused == ["children", "workspace", "train", "ruling", "result"]
 
 
 ALWAYS = {"updated_at": NOW, "ran_ms": RAN_MS, "seq": 42, "owes": False}
@@ -166,6 +188,20 @@ del OWES["owes"]
         pytest.param(LoopStart("x", "y", (".",), 1), ALWAYS, id="a start"),
         pytest.param(SignalFound("fix", "stop", "now"), ALWAYS, id="a signal"),
         pytest.param(RunWarning("careful"), ALWAYS, id="a warning"),
+        pytest.param(
+            Forked("r1", "fix", 3, "p", {"who": "you"}),
+            {
+                **ALWAYS,
+                "status": "interrupted",
+                "reason": "fork",
+                "error": None,
+                "context": {**FULL.context, "who": "you"},
+                "session_id": None,
+                "spawns": False,
+                "fork": Fork("r1", "fix", 3),
+            },
+            id="a fork",
+        ),
         pytest.param(
             GateAnswered("fix", Answer(39, "rejected", "reject", "no")),
             {**OWES, "gate": 39, "answer": Answer(39, "rejected", "reject", "no")},
@@ -200,11 +236,64 @@ del OWES["owes"]
                 "move": None,
                 "judgement": None,
                 "signal_line": None,
+                "samples": (),
             },
             id="a check once more",
         ),
+        pytest.param(
+            Sampled("fix", 5.0, 3, "t"),
+            {
+                **ALWAYS,
+                "phase": "entered",
+                "judgement": None,
+                "signal_line": None,
+                "samples": (Sample(3.0, "t"), Sample(5.0, "t")),
+            },
+            id="one of several measurements",
+        ),
+        pytest.param(
+            KeepBest("fix", "start", 7, 4, 5.0, 5.0, "t", "p", 7),
+            {
+                **ALWAYS,
+                "phase": "entered",
+                "judgement": None,
+                "signal_line": None,
+                "samples": (),
+            },
+            id="the first measurement of the start",
+        ),
+        pytest.param(
+            KeepBest("fix", "put_back", 7, 4, 6.0, 5.0, "t", "p", 3),
+            ALWAYS,
+            id="a change is not kept",
+        ),
         pytest.param(Report("two turns"), ALWAYS, id="a report"),
         pytest.param(UnknownEvent("tea", {"state": "x"}), ALWAYS, id="unreadable (newer version)"),
+        pytest.param(
+            HookRun("after", "fix", 7, 5),
+            {**ALWAYS, "hooks_done": ("before_run", "before", "after")},
+            id="a hook has run",
+        ),
+        pytest.param(
+            HookRun("after_run", "fix", 7, 5, problem="exit 1"),
+            {**ALWAYS, "hooks_done": ("before_run", "before", "after_run")},
+            id="a hook has failed, and that does not matter",
+        ),
+        pytest.param(
+            HookRun("before_state", "fix", 7, 5, True, "exit 1"),
+            ALWAYS,
+            id="a hook before an action has failed",
+        ),
+        pytest.param(
+            HookRun("after", "fix", 7, 5, True, "exit 1"),
+            {
+                **ALWAYS,
+                "hooks_done": ("before_run", "before", "after"),
+                "phase": "judged",
+                "judgement": Judgement("error", "hook after: exit 1"),
+            },
+            id="a hook after an action has failed",
+        ),
         pytest.param(
             StateEnter("test", 4, 8, "next"),
             {
@@ -214,6 +303,7 @@ del OWES["owes"]
                 "iteration": 4,
                 "step": 8,
                 "attempt": 0,
+                "hooks_done": ("before_run",),
                 "retries": 0,
                 "visited": ("check", "fix", "test"),
                 "at_limit": False,
@@ -222,6 +312,7 @@ del OWES["owes"]
                 "wait": None,
                 "judgement": None,
                 "signal_line": None,
+                "samples": (),
             },
             id="a state is entered",
         ),
@@ -235,6 +326,7 @@ del OWES["owes"]
                 "wait": None,
                 "judgement": None,
                 "signal_line": None,
+                "samples": (),
             },
             id="a retry keeps its attempts",
         ),
@@ -327,7 +419,7 @@ del OWES["owes"]
         ),
         pytest.param(
             ConditionEval("exit_code", "pass", "exit 0"),
-            {**ALWAYS, "phase": "judged", "judgement": Judgement("pass", "exit 0")},
+            {**ALWAYS, "phase": "judged", "judgement": Judgement("pass", "exit 0"), "samples": ()},
             id="a judgement",
         ),
         pytest.param(
@@ -335,18 +427,20 @@ del OWES["owes"]
             {
                 **ALWAYS,
                 "phase": "judged",
-                "judgement": Judgement("progress", "3"),
+                "judgement": Judgement("progress", "3", Metric(3.0, 2)),
                 "metrics": {"check": Metric(4.0, 1), "fix": Metric(3.0, 2)},
+                "samples": (),
             },
             id="a measurement",
         ),
         pytest.param(
-            ConditionEval("convergence", "progress", "3", best=3.0),
+            ConditionEval("convergence", "progress", "3", best=3.0, value=3.0, min_gain=0.5),
             {
                 **ALWAYS,
                 "phase": "judged",
-                "judgement": Judgement("progress", "3"),
-                "metrics": {"check": Metric(4.0, 1), "fix": Metric(3.0, 0)},
+                "judgement": Judgement("progress", "3", Metric(3.0, 0, 0.5), 3.0),
+                "metrics": {"check": Metric(4.0, 1), "fix": Metric(3.0, 0, 0.5)},
+                "samples": (),
             },
             id="a measurement that says nothing of a stall",
         ),
@@ -359,6 +453,7 @@ del OWES["owes"]
                 "wait": None,
                 "host_waits": 0,
                 "host_waited_ms": 0,
+                "hosts": TRIED_AGAIN,
                 "timed_out_in": "fix",
                 "resume_to": None,
             },
@@ -396,6 +491,7 @@ del OWES["owes"]
                 **ALWAYS,
                 "phase": "entered",
                 "wait": WaitFor("host", 5_900, NOW_MS + 900, "limit", 5_400),
+                "hosts": TRIED_AGAIN,
                 "host_waits": 3,
                 "host_waited_ms": 3_900,
             },
@@ -407,6 +503,7 @@ del OWES["owes"]
                 **ALWAYS,
                 "phase": "entered",
                 "wait": WaitFor("host", None, NOW_MS + 900, "limit"),
+                "hosts": TRIED_AGAIN,
                 "host_waits": 3,
             },
             id="a host, as an earlier version wrote it",
@@ -417,9 +514,27 @@ del OWES["owes"]
                 **ALWAYS,
                 "phase": "entered",
                 "wait": WaitFor("host", 5_000, NOW_MS + 900, "limit", 5_400),
+                "hosts": TRIED_AGAIN,
                 "host_waits": 3,
             },
             id="a host without a length",
+        ),
+        pytest.param(
+            HostUnavailable("fix", "codex", "usage limit", NOW_MS + 900),
+            {
+                **ALWAYS,
+                "phase": "entered",
+                "signal_line": None,
+                "hosts": HOSTS._replace(
+                    limited={"claude": 90_000, "codex": NOW_MS + 900}, passed=("claude", "codex")
+                ),
+            },
+            id="an agent that is not available",
+        ),
+        pytest.param(
+            HostChosen("fix", 7, 5, "claude", 0),
+            {**ALWAYS, "hosts": HOSTS._replace(attempt=5, fallback=0)},
+            id="the agent of the next turn",
         ),
         pytest.param(
             HandoffDetected("fix", 3, "2 left", 4_000, spawn=False),
@@ -585,6 +700,12 @@ def test_out_of_time_without_a_state_for_that_the_action_can_be_continued():
     assert "phase" not in changes(event, FULL._replace(timed_out_in=None))
 
 
+def test_waits_for_a_host_are_counted_from_zero_also_without_a_handoff():
+    run = FULL._replace(continuation_prompt=None, continuations=0, handoff_waits=0)
+    ended = after(ActionComplete("fix", DONE), run)
+    assert (ended.host_waits, ended.host_waited_ms) == (0, 0)
+
+
 def test_a_check_without_a_condition_is_judged_by_its_result():
     plain = FULL._replace(judgement=None)
     event = CheckResult("fix", "fail", "exit 1", "i", "i")
@@ -639,3 +760,26 @@ def test_the_first_event_begins_a_run():
 def test_no_other_event_begins_one():
     with pytest.raises(WrongShape, match="the first event is not `loop_start`"):
         first_state(Entry(RunWarning("careful"), NOW_MS, 0), {})
+
+
+@pytest.mark.parametrize(
+    ("failed", "words"),
+    [
+        (("a: no permission",), "could not be restored: a: no permission"),
+        (("a: x", "b: y"), "could not be restored: a: x and 1 more"),
+    ],
+)
+def test_what_could_not_be_restored_is_a_finding(failed, words):
+    trees = Trees(reference="r", restore=True)
+    run = FULL._replace(trees=trees)
+    after = evolve(run, Entry(Restored("fix", 1, (), "protected", failed), 1000, 5, "run-1", 1))
+    assert after.trees is not None
+    assert after.trees.finding == Finding("error", words)
+
+
+def test_no_more_paths_are_told_than_fit_and_each_once():
+    many = tuple(f"t{number:02}" for number in range(25))
+    run = FULL._replace(trees=Trees(reference="r", blame="agent", restored=("t01", "x")))
+    after = evolve(run, Entry(Restored("fix", 1, many, "protected"), 1000, 5, "run-1", 1))
+    assert after.trees is not None
+    assert after.trees.restored == ("t01", "x", "t00", *many[2:19])

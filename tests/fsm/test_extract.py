@@ -256,6 +256,12 @@ def test_one_value(path, text, value):
         pytest.param(".[]", "[1, 2]", "`.[]` gave more than one value", id="two values"),
         pytest.param(".", "1\n2", "`.` gave more than one value", id="two documents"),
         pytest.param("empty", "1", "`empty` gave no value", id="none"),
+        pytest.param(
+            ".[] | 1 / .",
+            "[1, 2, 0]",
+            "`.[] | 1 / .` gave more than one value",
+            id="wrong only after the second",
+        ),
         pytest.param("repeat(.)", "1", "`repeat(.)` gave more than one value", id="without end"),
         pytest.param(
             ".a.b",

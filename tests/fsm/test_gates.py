@@ -153,6 +153,7 @@ def test_a_resume_of_an_earlier_version_that_was_cut_goes_where_it_was_headed():
     go_on(world, [0], from_state="polish")
     resumed = {**world.log[known + 1], "seq": known + 1}
     world.log[known:] = [resumed]  # earlier versions recorded no answer
+    world.is_of_earlier_version = True
     cut(world, known + 1)
     go_on(world, [Stop(15)])
     taken = next(each for each in world.log[known:] if each["event"] == "transition")

@@ -17,6 +17,7 @@ from little_loops.fsm.ledger import (
     VerifiedPass,
     account,
     read_lines,
+    session_id,
     to_record,
     total_of,
     totals,
@@ -103,3 +104,4 @@ def test_a_pass_without_a_turn_has_no_group() -> None:
 
 def test_the_id_of_a_turn() -> None:
     assert turn_id("r", 3, 2) == "r/3/2"
+    assert session_id("r", 3, 2) == "r/3/2/session"

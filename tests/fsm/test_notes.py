@@ -127,10 +127,10 @@ def test_when_the_time_is_up_the_step_has_ended():
 @pytest.mark.parametrize(
     ("notes", "expected"),
     [
-        pytest.param((BRIEF,), 'no agent has got this note: "be brief"', id="one"),
+        pytest.param((BRIEF,), 'no agent received this note: "be brief"', id="one"),
         pytest.param(
             (BRIEF, KIND._replace(text="be\n kind" + "!" * 60)),
-            f'no agent has got these 2 notes: "be brief", "be kind{"!" * 52}…"',
+            f'no agent received these 2 notes: "be brief", "be kind{"!" * 52}…"',
             id="two",
         ),
     ],

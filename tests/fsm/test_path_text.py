@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from little_loops.fsm.path_text import LONGEST, listed, path_text
+from little_loops.fsm.path_text import LONGEST, listed_paths, path_text
 
 LONG = "/".join(f"{number:03}{'x' * 60}" for number in range(6)) + "/test_long.py"
 
@@ -42,4 +42,4 @@ def test_a_long_path_is_shortened_in_the_middle():
     ],
 )
 def test_the_first_paths_stand_for_all(paths, count, text):
-    assert listed(paths, count) == text
+    assert listed_paths(paths, count) == text

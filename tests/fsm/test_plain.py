@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from little_loops.fsm.events import (
@@ -16,7 +18,7 @@ from little_loops.fsm.events import (
     StateEnter,
     event_types,
 )
-from little_loops.fsm.plain import keys, masked
+from little_loops.fsm.plain import keys, masked, reader
 from little_loops.fsm.state import Result, SignalLine
 
 
@@ -58,6 +60,11 @@ def hide(text: str) -> str:
 def test_secrets_are_masked_where_a_text_comes_from_outside(event: Event, shown: Event | None):
     entry = Entry(event, 1, 2, "hunter2", 3)
     assert masked(entry, hide) == entry._replace(event=event if shown is None else shown)
+
+
+@pytest.mark.parametrize("given", [["a", "b"], ("a", "b")])
+def test_a_list_is_read_from_a_list_or_a_tuple(given: Any) -> None:
+    assert reader(tuple[str, ...])(given) == ("a", "b")
 
 
 def test_an_inline_record_is_the_last_of_its_fields():

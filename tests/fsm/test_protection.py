@@ -10,13 +10,16 @@ from little_loops.fsm.makefiles import is_makefile
 from little_loops.fsm.protection import (
     always_protected,
     patterns_of_included,
+    patterns_of_used,
     protected_by,
+    targets_of_checks,
     watched_by,
 )
 from little_loops.fsm.schema import Evidence, FSMLoop, StateConfig
 
 ALWAYS = ("/.loops/*.yaml", "/.loops/tests/")
 MAKE = "/Makefile /makefile /GNUmakefile"
+MAKEFILES = (*MAKE.split(), "/**/Makefile", "/**/makefile", "/**/GNUmakefile")
 
 
 def loop_with(state: StateConfig, **fields: Any) -> FSMLoop:
@@ -159,19 +162,102 @@ def test_a_package_may_not_take_the_place_of_a_protected_module():
 def test_what_the_checks_are_made_of_is_watched_beside_what_is_written():
     check = StateConfig("make test; ./check.sh", check=True)
     written = Evidence(protect=("tests/",))
-    makefiles = ("/Makefile", "/makefile", "/GNUmakefile")
-    assert watched_by(loop_with(check, evidence=written)) == (*makefiles, "/check.sh")
+    assert watched_by(loop_with(check, evidence=written)) == (*MAKEFILES, "/check.sh")
     assert watched_by(loop_with(check)) == ()
 
 
 def test_with_protect_the_configuration_of_pytest_is_watched_too():
     written = Evidence(protect=("tests/",))
-    files = ("conftest.py", "pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg")
+    own = ("conftest.py", "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml")
+    files = (f"**/{file}" for file in (*own, "pyproject.toml", "tox.ini", "setup.cfg"))
     check = StateConfig("cd web && python -m pytest -q", check=True)
-    expected = tuple(f"/web/{file}" for file in files)
+    plugins = ("*.egg-info/entry_points.txt", "*.dist-info/entry_points.txt")
+    expected = tuple(f"/web/{file}" for file in (*files, *plugins))
     assert watched_by(loop_with(check, evidence=written)) == expected
     other = StateConfig("pytest -c ci/fast.ini", check=True)
     assert watched_by(loop_with(other, evidence=written)) == ("/ci/fast.ini",)
+
+
+@pytest.mark.parametrize(
+    ("line", "first"),
+    [
+        ("mypy src", "/mypy.ini"),
+        ("python -m mypy src", "/mypy.ini"),
+        ("ruff check", "/**/ruff.toml"),
+        ("go test ./...", "/**/go.mod"),
+        ("tsc --noEmit", "/**/tsconfig.json"),
+        ("pyright", "/pyrightconfig.json"),
+        ("flake8 src", "/.flake8"),
+        ("pylint src", "/.pylintrc"),
+        ("coverage run -m unittest", "/.coveragerc"),
+        ("rspec", "/.rspec"),
+        ("eslint .", "/eslint.config.js"),
+        ("jest", "/jest.config.js"),
+        ("vitest", "/vitest.config.js"),
+    ],
+)
+def test_with_protect_the_configuration_of_other_tools_is_watched(line, first):
+    loop = loop_with(StateConfig(line, check=True), evidence=Evidence(protect=("tests/",)))
+    assert watched_by(loop)[0] == first
+
+
+def test_with_protect_all_the_configuration_of_ruff_is_watched():
+    check = StateConfig("ruff check", check=True)
+    assert watched_by(loop_with(check, evidence=Evidence(protect=("tests/",)))) == (
+        "/**/ruff.toml",
+        "/**/.ruff.toml",
+        "/**/pyproject.toml",
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "tool"),
+    [
+        ("npx tsc --noEmit", ("/**/tsconfig.json",)),
+        ("pnpm exec tsc", ("/**/tsconfig.json",)),
+        ("npm test", ()),
+        ("npm run check tsc", ()),
+        ("npx", ()),
+    ],
+)
+def test_with_protect_the_configuration_of_a_tool_that_npx_runs_is_watched(line, tool):
+    loop = loop_with(StateConfig(line, check=True), evidence=Evidence(protect=("tests/",)))
+    own = ("/package.json", "/.npmrc", "/node_modules/.bin", "/**/package.json")
+    assert watched_by(loop) == (*own, *tool)
+
+
+def test_with_protect_the_manifests_of_a_workspace_are_watched():
+    loop = loop_with(StateConfig("cargo test", check=True), evidence=Evidence(protect=("tests/",)))
+    own = ("/.cargo/config.toml", "/.cargo/config", "/**/Cargo.toml")
+    assert watched_by(loop) == (*own, "/rust-toolchain.toml", "/rust-toolchain")
+
+
+def test_what_prepares_the_clean_copy_is_watched():
+    evidence = Evidence(protect=("tests/",), clean=True, setup="sh ci/prepare.sh && make deps")
+    loop = loop_with(StateConfig("true", check=True), evidence=evidence)
+    assert watched_by(loop) == ("/ci/prepare.sh", *MAKEFILES)
+    assert targets_of_checks(loop) == ("deps",)
+
+
+@pytest.mark.parametrize(
+    ("line", "targets"),
+    [
+        pytest.param("make test lint", "test lint", id="two targets"),
+        pytest.param("make", "", id="the usual target"),
+        pytest.param("make -s -j 4 CC=gcc test", "test", id="options and variables"),
+        pytest.param("cd web && make -C app test", "web/app/test", id="in a directory"),
+        pytest.param("gmake -C /tmp ../x $T", "", id="outside, and unknown"),
+        pytest.param("make test; make test", "test", id="twice"),
+        pytest.param("pytest test; $MAKE test", "", id="other programs"),
+        pytest.param("cd $X; make test", "", id="somewhere"),
+    ],
+)
+def test_files_that_make_would_take_for_finished_targets(line, targets):
+    check = StateConfig(line, check=True)
+    other = StateConfig("make other")
+    loop = loop_with(check)
+    loop = loop._replace(states={**loop.states, "other": other})
+    assert targets_of_checks(loop) == tuple(targets.split())
 
 
 @pytest.mark.parametrize(
@@ -186,11 +272,50 @@ def test_with_protect_the_configuration_of_pytest_is_watched_too():
             id="other words",
         ),
         pytest.param("/Makefile", "include $(DIR)/a.mk ../b.mk /c.mk\n", [], id="somewhere"),
+        pytest.param(
+            "/Makefile",
+            "-include $(wildcard *.mk) ${wildcard a/*.mk b.mk}\ninclude $(sort $(wildcard c/*.mk))\n",
+            ["/*.mk", "/a/*.mk", "/b.mk", "/c/*.mk"],
+            id="wildcard",
+        ),
+        pytest.param(
+            "/Makefile",
+            "DIR := mk\nTOP ?= $(X)\ninclude $(DIR)/a.mk $(CURDIR)/b.mk $(TOP)/c.mk\n",
+            ["/mk/a.mk", "/b.mk"],
+            id="variables",
+        ),
         pytest.param("/web/Makefile", "include a.mk\n", ["/web/a.mk", "/a.mk"], id="elsewhere"),
     ],
 )
 def test_a_makefile_includes_others(makefile, text, patterns):
     assert list(patterns_of_included(makefile, text)) == patterns
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "patterns"),
+    [
+        pytest.param("/check.sh", ". ./env\nsh tools/run.sh\n", ["/env", "/tools/run.sh"], id="sh"),
+        pytest.param("/ci/check", "#!/bin/bash\n./a\n", ["/ci/a", "/a"], id="by its first line"),
+        pytest.param("/check.py", "./a\n", [], id="no shell script"),
+        pytest.param("/check.sh", "cd $X\n./a\n", [], id="somewhere"),
+        pytest.param(
+            "/Makefile",
+            "include a.mk\nX = ./no\ntest:\n\t@-sh run.sh $$x\n\tcd b && \\\n\t./c\n\t$(PY) ./d\n",
+            ["/a.mk", "/run.sh", "/b/c"],
+            id="recipes",
+        ),
+        pytest.param(
+            "/web/package.json",
+            '{"scripts": {"test": "sh run.sh", "odd": 1}}',
+            ["/web/run.sh", "/run.sh"],
+            id="scripts of npm",
+        ),
+        pytest.param("/package.json", '{"name": "x"}', [], id="no scripts"),
+        pytest.param("/package.json", "{", [], id="damaged"),
+    ],
+)
+def test_what_a_file_of_a_check_uses(file, text, patterns):
+    assert list(patterns_of_used(file, text)) == patterns
 
 
 def test_what_is_a_makefile():

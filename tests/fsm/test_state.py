@@ -71,7 +71,6 @@ def test_a_run_goes_through_json_unchanged():
                     "size": 9,
                     "sha256": "ab",
                     "truncated": True,
-                    "has_secrets": None,
                 },
             },
             id="the others only where they say something",

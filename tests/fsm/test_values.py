@@ -49,6 +49,7 @@ def test_everything_a_template_can_name():
     values = values_of(LOOP, run)
     assert {space: dict(each) for space, each in values.items()} == {
         "context": {"both": 3, "given": 4, "own": 2},
+        "given": {"both": 3, "given": 4, "own": 2},
         "captured": {"b": OF_COMMAND},
         "prev": {**OF_COMMAND, "state": "b"},
         "state": {"name": "a", "iteration": 3, "attempt": 5},

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from little_loops.fsm.variables import SESSION_VARIABLES
+import re
+
+from little_loops.fsm.variables import ACTION_VARIABLES, SESSION_VARIABLES
 
 
 def test_what_an_outer_session_leaves_behind_is_dropped_by_name():
@@ -16,3 +18,9 @@ def test_what_an_outer_session_leaves_behind_is_dropped_by_name():
         "CLAUDE_EFFORT",
         "AI_AGENT",
     )
+
+
+def test_every_variable_of_an_action_has_a_name_of_ours_and_a_meaning():
+    for name, meaning in ACTION_VARIABLES.items():
+        assert re.fullmatch("LL_[A-Z_]+(<NAME>)?", name)
+        assert meaning

@@ -100,7 +100,7 @@ def test_a_text_is_read(text, pieces):
             "${foo.bar}",
             "${foo.bar}",
             "unknown namespace `foo`",
-            "did you mean `loop`? known: `context`, `captured`, `prev`, `state`, `loop`, `env`; "
+            "did you mean `loop`? known: `context`, `captured`, `prev`, `state`, `loop`, `branch`, `env`; "
             "write `$${` for a literal `${`",
             id="unknown namespace",
         ),
@@ -108,7 +108,7 @@ def test_a_text_is_read(text, pieces):
             "${CONTEXT.bar}",
             "${CONTEXT.bar}",
             "unknown namespace `CONTEXT`",
-            "did you mean `context`? known: `context`, `captured`, `prev`, `state`, `loop`, `env`; "
+            "did you mean `context`? known: `context`, `captured`, `prev`, `state`, `loop`, `branch`, `env`; "
             "write `$${` for a literal `${`",
             id="capitals",
         ),
@@ -208,7 +208,12 @@ def test_a_reference_knows_where_it_was_written():
         *[(f"prev.{name}", "data") for name in ("output", "stderr", "file", "state.x")],
         *[(f"captured.x.{name}", "inert") for name in ("exit_code", "duration_ms")],
         *[(f"captured.x.{name}", "data") for name in ("output", "stderr", "file", "session_id")],
-        *[(f"captured.x.{name}", "data") for name in ("cost_usd", "turns", "structured.exit_code")],
+        *[(f"captured.x.{name}", "data") for name in ("turns", "structured.exit_code", "result.n")],
+        *[(f"captured.x.{name}", "inert") for name in ("cost_usd", "status", "reason")],
+        *[(f"captured.x.{name}", "inert") for name in ("final_state", "iterations", "total")],
+        *[(f"captured.x.{name}", "inert") for name in ("passed", "failed")],
+        *[(f"branch.{name}", "inert") for name in ("index", "name")],
+        *[(f"branch.{name}", "data") for name in ("item", "name.x", "item.index")],
         ("captured.exit_code", "data"),
         *[
             (f"{name}:{modifier}", "inert")
@@ -225,7 +230,7 @@ def test_how_far_a_value_is_trusted(name, kind):
 
 
 def test_every_field_has_a_kind():
-    inert = {"state": 3, "loop": 6, "prev": 3}
+    inert = {"state": 3, "loop": 6, "prev": 11}
     for namespace, fields in FIELDS.items():
         kinds = [classify(references(f"${{{namespace}.{field}}}")[0]) for field in fields]
         assert kinds.count("inert") == inert[namespace]

@@ -10,12 +10,12 @@ from little_loops.templates.render import (
     FIELDS,
     NAMESPACES,
     RESULT_FIELDS,
-    NotANumber,
-    Refused,
+    RefusedScript,
     Script,
     TemplateError,
     TooLarge,
     Unresolved,
+    ValueNotANumber,
     check_held,
     check_shell,
     check_variable,
@@ -132,7 +132,7 @@ def test_what_is_not_a_number_is_named(modifier, value, problem):
     lookup = lookup_in({"env": {"A": value}})
     reference = f"${{env.A:{modifier}}}"
     for render in (render_text, render_agent_text, render_shell):
-        with pytest.raises(NotANumber) as caught:
+        with pytest.raises(ValueNotANumber) as caught:
             render(f"echo {reference}", lookup, {})
         assert str(caught.value) == f"`{reference}` is not {problem}"
     assert show(f"echo {reference}", lookup, {}) == f"echo {reference}"
@@ -355,7 +355,7 @@ def test_a_script_with_a_nul_is_left_to_whoever_runs_it():
 
 
 def test_a_place_without_a_safe_form_is_refused():
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(RefusedScript) as caught:
         render_shell("${env.A}; eval ${prev.output}; echo ${env.HOME}", LOOKUP, {})
     assert str(caught.value) == ("`${env.A}` is used as the name of a command, and would be run")
     assert (
@@ -370,7 +370,7 @@ def test_a_place_without_a_safe_form_is_refused():
 @pytest.mark.parametrize("value", ["-e", "--expression=1e"])
 def test_a_value_that_would_be_an_option_is_refused_when_it_comes(value):
     lookup = lookup_in({"env": {"A": value}})
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(RefusedScript) as caught:
         render_shell("sed -n p ${env.A}", lookup, {})
     assert str(caught.value) == (
         "`${env.A}` is refused if it begins with `-`: `sed` would read it as an option"
@@ -522,7 +522,7 @@ def test_what_passes_the_check_is_rendered(action):
     context = {"a": {"b": "x ${env.c} $${"}}
     refused = [each for each in check_shell(action, context) if not each.warning]
     if refused:
-        with pytest.raises(Refused) as caught:
+        with pytest.raises(RefusedScript) as caught:
             render_shell(action, lambda _: "1", context)
         assert list(caught.value.refusals) == refused
     else:

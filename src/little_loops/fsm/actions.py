@@ -1,4 +1,4 @@
-"""What a state runs, as a type: a shell script, an agent's turn, or a built-in action.
+"""What a state runs, as a type: a shell script, an agent's turn, a built-in action, or other loops.
 
 Files and events describe an action with two fields, `action` and `action_type`. They are parsed
 here, once; all other code matches on the type, so that mypy finds every place a new kind needs.
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, assert_never, get_args
 
 from little_loops.fsm.schema import ActionType, StateConfig
@@ -34,7 +35,13 @@ class Builtin(NamedTuple):
     name: str
 
 
-Action = Shell | Agent | Builtin
+class Loop(NamedTuple):
+    """A run of another loop, by the name of that loop; the state has its machine."""
+
+    name: str
+
+
+Action = Shell | Agent | Builtin | Loop
 
 TYPES: tuple[ActionType, ...] = get_args(ActionType)
 BUILTINS = ("relay.prepare", "relay.settle", "relay.report")
@@ -50,6 +57,8 @@ def parse_action(text: str, declared: ActionType | None) -> Action:
             return Agent(text, declared == "slash")
         case "builtin":
             return Builtin(text)
+        case "loop":
+            return Loop(text)
         case None:
             first = text.lstrip()
             is_slash = first.startswith("/") and re.match(SLASH_COMMAND, first) is not None
@@ -58,6 +67,7 @@ def parse_action(text: str, declared: ActionType | None) -> Action:
             assert_never(declared)
 
 
+@lru_cache(maxsize=8)  # cached, because each line about an action asks for it
 def action_of_event(text: str, action_type: str) -> Action:
     """Return the action of an event. An unknown type, from a newer version, becomes `Shell`."""
     declared: Any = action_type
@@ -85,6 +95,8 @@ def type_of(action: Action) -> ActionType:
             return "slash" if action.is_slash else "prompt"
         case Builtin():
             return "builtin"
+        case Loop():
+            return "loop"
         case _:
             assert_never(action)
 
@@ -96,7 +108,7 @@ def text_of(action: Action) -> str:
             return action.script
         case Agent():
             return action.text
-        case Builtin():
+        case Builtin() | Loop():
             return action.name
         case _:
             assert_never(action)
@@ -112,27 +124,41 @@ def prompt_sign(action: Action, host: str) -> str:
             return f"{host}: "
         case Builtin():
             return ""
+        case Loop():
+            return "loop "
         case _:
             assert_never(action)
 
 
-def is_shells(action: Action) -> bool:
-    """Return whether a shell runs this action, so that its text is a script."""
+def is_shells(action: Action | None) -> bool:
+    """Return whether a shell runs this action, so that its text is a script; False for None."""
     match action:
         case Shell():
             return True
-        case Agent() | Builtin():
+        case Agent() | Builtin() | Loop() | None:
             return False
         case _:
             assert_never(action)
 
 
-def is_agents(action: Action) -> bool:
-    """Return whether an agent runs this action, so that it costs tokens and can give a verdict."""
+def is_agents(action: Action | None) -> bool:
+    """Return whether an agent runs this action, so that it costs tokens and can give a verdict;
+    False for None."""
     match action:
         case Agent():
             return True
-        case Shell() | Builtin():
+        case Shell() | Builtin() | Loop() | None:
+            return False
+        case _:
+            assert_never(action)
+
+
+def is_builtin(action: Action) -> bool:
+    """Return whether this is a built-in action, of which only the result is displayed."""
+    match action:
+        case Builtin():
+            return True
+        case Shell() | Agent() | Loop():
             return False
         case _:
             assert_never(action)

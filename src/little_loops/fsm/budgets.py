@@ -29,7 +29,7 @@ class Budget(NamedTuple):
     when_reached: Literal["pause", "wait"] = "pause"
 
 
-class Refused(ValueError):
+class WrongSetting(ValueError):
     """A setting with a value that it does not take; `help` says what it takes."""
 
     def __init__(self, why: str, help: str) -> None:
@@ -39,14 +39,14 @@ class Refused(ValueError):
 
 def read_slots(written: Any) -> int | None:
     """Return the number of slots in `agents: {slots: 3}`, or None if it is not set. Raises
-    `Refused`."""
+    `WrongSetting`."""
     example = "agents: {slots: 3}"
     given = _mapping("agents", written, ("slots",), example)
     return None if "slots" not in given else _count("agents.slots", given["slots"], example)
 
 
 def read_budget(written: Any) -> Budget:
-    """Return the budget in `budget: {day: 20, …}`. Raises `Refused` for an unknown key or an
+    """Return the budget in `budget: {day: 20, …}`. Raises `WrongSetting` for an unknown key or an
     invalid value."""
     example = "budget: {day: 20, week: 80, launches_hour: 30, turn: 1, when_reached: pause}"
     given = _mapping("budget", written, Budget._fields, example)
@@ -56,33 +56,33 @@ def read_budget(written: Any) -> Budget:
     if "launches_hour" in given:
         _count("budget.launches_hour", given["launches_hour"], example)
     if given.get("when_reached", "pause") not in ("pause", "wait"):
-        raise Refused("`budget.when_reached` must be `pause` or `wait`", example)
+        raise WrongSetting("`budget.when_reached` must be `pause` or `wait`", example)
     return Budget(**given)
 
 
 def _mapping(name: str, written: Any, known: tuple[str, ...], example: str) -> dict[str, Any]:
-    """Return a setting as a dict. Raises `Refused` if it is not a mapping, or has a key that is not
+    """Return a setting as a dict. Raises `WrongSetting` if it is not a mapping, or has a key that is not
     in `known`."""
     if not isinstance(written, Mapping):
-        raise Refused(f"`{name}` must be a mapping", example)
+        raise WrongSetting(f"`{name}` must be a mapping", example)
     if unknown := [key for key in written if key not in known]:
         listed = ", ".join(f"`{key}`" for key in known)
-        raise Refused(f"`{name}` has no setting `{unknown[0]}`; known: {listed}", example)
+        raise WrongSetting(f"`{name}` has no setting `{unknown[0]}`; known: {listed}", example)
     return dict(written)
 
 
 def _amount(name: str, value: Any, example: str) -> float:
-    """Return an amount in US dollars. Raises `Refused` unless it is above 0 and at most
+    """Return an amount in US dollars. Raises `WrongSetting` unless it is above 0 and at most
     `MOST_USD`."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not 0 < value <= MOST_USD:
-        raise Refused(f"`{name}` must be an amount in US dollars, more than 0", example)
+        raise WrongSetting(f"`{name}` must be an amount in US dollars, more than 0", example)
     return float(value)
 
 
 def _count(name: str, value: Any, example: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MOST:
-        raise Refused(f"`{name}` must be a whole number, at least 1", example)
+        raise WrongSetting(f"`{name}` must be a whole number, at least 1", example)
     return value
 
 
@@ -118,7 +118,7 @@ class Allowed(NamedTuple):
     usd: float | None
 
 
-class Wait(NamedTuple):
+class WaitForTurns(NamedTuple):
     """A turn may start if turns that have not ended cost less than was reserved for them."""
 
     reason: str
@@ -130,6 +130,7 @@ class Deny(NamedTuple):
     wait_for: AgentWaitKind
     reason: str
     until_wall_ms: int | None = None
+    limit: str | None = None
 
 
 def turn_usd(budget: Budget) -> float | None:
@@ -149,7 +150,7 @@ def decide(
     enclosing: Collection[str] = (),
     *,
     over_budget: bool = False,
-) -> Allowed | Wait | Deny:
+) -> Allowed | WaitForTurns | Deny:
     """Decide whether a turn may start, and how much to reserve for it.
 
     `most_usd` is what the run and its host allow, `live` the ids of reservations whose turns have
@@ -163,7 +164,7 @@ def decide(
             return denied
     if over_budget:
         return Allowed(usd)
-    waits: Wait | None = None
+    waits: WaitForTurns | None = None
     for period in (period for each in limits for period in _periods(each, calendar)):
         answer = _fits(period, usd or 0.0, live, enclosing)
         if isinstance(answer, Deny):
@@ -183,7 +184,8 @@ def _launches(limited: Limited, calendar: Calendar) -> Deny | None:
     starts = sorted(at_ms for at_ms in starts if at_ms > since_ms)
     if len(starts) < most:
         return None
-    reason = f"{len(starts)} agents have started in the last hour{limited.whose}, and {most} may"
+    count = "1 agent has" if len(starts) == 1 else f"{len(starts)} agents have"
+    reason = f"{count} started in the last hour{limited.whose}, and {most} may"
     return Deny("launches", reason, starts[-most] + HOUR_MS)
 
 
@@ -208,8 +210,8 @@ def _periods(limited: Limited, calendar: Calendar) -> Iterator[_Period]:
 
 def _fits(
     period: _Period, usd: float, live: Collection[str], enclosing: Collection[str]
-) -> Wait | Deny | None:
-    """Return None if the turn fits the period's limit, and `Wait` if it may fit once live turns
+) -> WaitForTurns | Deny | None:
+    """Return None if the turn fits the period's limit, and `WaitForTurns` if it may fit once live turns
     have ended. Else return `Deny`: until the next period, or without a time if the budget is set to
     `pause`."""
     since_ms, spent = period.since_ms, period.limited.spent
@@ -222,7 +224,7 @@ def _fits(
     reason = f"{shown} is spent or reserved, and the next turn may cost ${usd:.2f}"
     open_usd = _returnable_usd(reserved, live, enclosing)
     if open_usd and committed_usd - open_usd + usd <= period.limit_usd + ROUNDING_USD:
-        return Wait(f"{reason}; ${open_usd:.2f} is reserved for turns that have not ended")
+        return WaitForTurns(f"{reason}; ${open_usd:.2f} is reserved for turns that have not ended")
     pauses = period.limited.budget.when_reached == "pause"
     return Deny("budget", reason, None if pauses else period.until_ms)
 

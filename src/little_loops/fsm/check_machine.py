@@ -9,8 +9,10 @@ from typing import Any
 
 from little_loops.fsm.actions import action_of, is_shells
 from little_loops.fsm.schema import (
+    NOISE,
     PROOF_VERDICTS,
     SOFT_VERDICTS,
+    Convergence,
     Evidence,
     FSMLoop,
     StateConfig,
@@ -96,4 +98,7 @@ def _with_pass_to(state: StateConfig, target: str) -> StateConfig:
         "retry": None,
         "capture_exit": False,
     }
+    if isinstance(state.condition, Convergence):
+        # Nothing is changed, so there is nothing to keep.
+        changed["condition"] = state.condition._replace(keep=None, min_gain=NOISE)
     return state._replace(**changed)

@@ -21,45 +21,47 @@ from little_loops.fsm.evidence import (
 from little_loops.fsm.routing import find_transition
 from little_loops.fsm.schema import CURRENT, STALLED, Place, Transition
 from little_loops.fsm.state import CheckRecord, Judgement, Move
-from little_loops.fsm.turn import Turn
+from little_loops.fsm.step_builder import StepBuilder
 
 
-def check_fields(turn: Turn) -> dict[str, Any]:
+def check_fields(builder: StepBuilder) -> dict[str, Any]:
     """Return the fields of `ActionStart` that only runs with evidence have: where the action runs,
     and whether it is a check. Empty without evidence."""
-    trees = trees_of(turn.run)
-    return {} if trees is None else {"place": trees.place, "is_check": turn.state.check}
+    trees = trees_of(builder.run)
+    return {} if trees is None else {"place": trees.place, "is_check": builder.state.check}
 
 
-def verdict_after_rules(turn: Turn, judgement: Judgement) -> Judgement | Rerun:
+def verdict_after_rules(builder: StepBuilder, judgement: Judgement) -> Judgement | Rerun:
     """Record the result of a check. Return its verdict under the rules of evidence, or the check to
     rerun first.
 
     The verdict stays the same without evidence, and for anything but a shell check that is judged
     by its own result.
     """
-    _note_check(turn, judgement)
-    run = turn.run
-    if trees_of(run) is None or run.phase != "judged" or not _has_verdict(turn):
+    if trees_of(builder.run) is None or builder.run.ruling is not None:
+        return judgement  # the judge was asked because the rules are met
+    _note_check(builder, judgement)
+    run = builder.run
+    if run.phase != "judged" or not _is_judged_check(builder):
         return judgement
-    decided = apply_check_rules(turn.loop, run, judgement)
+    decided = apply_check_rules(builder.loop, run, judgement)
     if isinstance(decided, Judgement) and decided.verdict in PASSED:
-        _warn_of_flaky(turn)
+        _warn_of_flaky(builder)
     return decided
 
 
-def _note_check(turn: Turn, judgement: Judgement) -> None:
-    """Record the result of a check, once per attempt; do nothing for other states or without
-    evidence."""
-    run, trees = turn.run, trees_of(turn.run)
-    if trees is None or not turn.state.check or run.phase not in ("judging", "judged"):
+def _note_check(builder: StepBuilder, judgement: Judgement) -> None:
+    """Record the result of a check, once per attempt; do nothing for other states."""
+    run, trees = builder.run, trees_of(builder.run)
+    assert trees is not None, "only a run with evidence has checks"
+    if not builder.state.check or run.phase not in ("judging", "judged"):
         return
     name, old = run.current_state, trees.checks.get(run.current_state)
     if old is not None and (old.step, old.attempt) == (run.step, run.attempt):
         return
     before, after = trees.before or "", trees.tree or ""
     passes = _passes(old, before, judgement.verdict, trees.place)
-    turn.note(
+    builder.note(
         CheckResult(name, judgement.verdict, judgement.reason, before, after, trees.place, passes)
     )
 
@@ -72,63 +74,69 @@ def _passes(old: CheckRecord | None, before: str, verdict: str, place: Place) ->
     return earlier + 1 if old is not None and old.verdict in PASSED else 1
 
 
-def _has_verdict(turn: Turn) -> bool:
-    """Return whether this is a shell check that is judged by its own result, in this attempt."""
-    run, trees = turn.run, trees_of(turn.run)
+def _is_judged_check(builder: StepBuilder) -> bool:
+    """Return whether the current state is a shell check whose result was recorded in this attempt,
+    and which is not left to a later state to judge (`capture_exit`)."""
+    run, trees = builder.run, trees_of(builder.run)
     assert trees is not None, "only a run with evidence has checks"
     record = trees.checks.get(run.current_state)
     is_this_one = record is not None and (record.step, record.attempt) == (run.step, run.attempt)
     return (
         is_this_one
-        and not turn.state.capture_exit
-        and is_shell_check(turn.loop, run, run.current_state)
+        and not builder.state.capture_exit
+        and is_shell_check(builder.loop, run, run.current_state)
     )
 
 
-def _warn_of_flaky(turn: Turn) -> None:
+def _warn_of_flaky(builder: StepBuilder) -> None:
     """Record a warning if the check, which passes now, has failed on the same tree; not in a clean
     copy."""
-    trees = trees_of(turn.run)
+    trees = trees_of(builder.run)
     assert trees is not None, "only a run with evidence has checks"
-    name = turn.run.current_state
+    name = builder.run.current_state
     failed = failure_on(trees, trees.checks[name])
     if failed is not None and trees.place == "here":
         message = (
             f"`{name}` failed in iteration {failed.iteration} and passes now, on the same tree"
         )
-        turn.note(RunWarning(message, name))
+        builder.note(RunWarning(message, name))
 
 
-def note_rerun(turn: Turn, rerun: Rerun) -> None:
-    turn.note(Recheck(rerun.state, rerun.place, rerun.why))
+def note_rerun(builder: StepBuilder, rerun: Rerun) -> None:
+    builder.note(Recheck(*rerun))
 
 
-def headed_for(turn: Turn, judgement: Judgement) -> Move | None:
+def headed_for(builder: StepBuilder, judgement: Judgement) -> Move | None:
     """Return where the run was going before a check was rerun; None if the check has not passed, or
     this is not a rerun."""
-    trees = trees_of(turn.run)
-    if trees is None or judgement.verdict not in PASSED or turn.state.capture_exit:
+    trees = trees_of(builder.run)
+    if trees is None or judgement.verdict not in PASSED or builder.state.capture_exit:
         return None
     return trees.headed
 
 
-def disproved(turn: Turn, judgement: Judgement, transition: Transition) -> EndLeftovers | None:
+def disproved(
+    builder: StepBuilder, judgement: Judgement, transition: Transition
+) -> EndLeftovers | None:
     """Return the ending if a rerun check did not pass and only `next` applies, which would ignore
     that; else None."""
-    trees = trees_of(turn.run)
-    if trees is None or trees.headed is None or turn.state.capture_exit:
+    trees = trees_of(builder.run)
+    if trees is None or trees.headed is None or builder.state.capture_exit:
         return None
     if transition.reason != "next":
         return None
-    message = f"`{turn.run.current_state}` no longer passes: {judgement.reason}"
+    message = f"`{builder.run.current_state}` no longer passes: {judgement.reason}"
     return EndLeftovers(endings.failed("stale_evidence", message))
 
 
-def end_stalled(turn: Turn, judgement: Judgement, judged: Judgement) -> EndLeftovers:
+def end_stalled(builder: StepBuilder, judgement: Judgement, judged: Judgement) -> EndLeftovers:
     """Record the transition of the verdict `judged`, from which a resume continues, and return the
     ending `stalled`."""
-    transition, here = find_transition(turn.loop, turn.run, judged.verdict), turn.run.current_state
+    transition, here = (
+        find_transition(builder.loop, builder.run, judged.verdict),
+        builder.run.current_state,
+    )
     assert transition is not None, "the check has failed before, and that led somewhere"
     to = here if transition.target == CURRENT else transition.target
-    turn.note(TransitionTaken(here, to, transition.reason, transition.target == CURRENT))
+    builder.note(TransitionTaken(here, to, transition.reason, transition.target == CURRENT))
     return EndLeftovers(endings.failed(STALLED, judgement.reason))

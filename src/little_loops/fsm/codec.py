@@ -35,12 +35,9 @@ class Stamp(NamedTuple):
 
 def to_record(entry: Entry) -> dict[str, Any]:
     """Return the entry as an object for the log."""
-    record = encode_event(entry.event)
-    record["ts"] = timestamp(entry.wall_ms)
-    record["run"] = entry.run
-    record["seq"] = entry.seq
-    record["ran_ms"] = entry.ran_ms
-    return record
+    event, wall_ms, ran_ms, run, seq = entry
+    stamp = {"ts": timestamp(wall_ms), "run": run, "seq": seq, "ran_ms": ran_ms}
+    return encode_event(event) | stamp
 
 
 def from_record(record: Mapping[str, Any]) -> Entry:
@@ -107,6 +104,7 @@ def _command_reader() -> Read:
     from little_loops.fsm.schema import CONDITION_TYPES
 
     name_kinds("type", CONDITION_TYPES)
+    _happening_reader()  # commands that save the work of a run carry a happening along
     return _reader("command", Command)
 
 

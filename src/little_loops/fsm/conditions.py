@@ -4,8 +4,7 @@ A condition that cannot judge gives `error`, with the reason and the beginning o
 never gives `fail`, which would send the loop off to fix what is not broken. The caller has filled
 in the templates; where a number is expected, text is parsed as a number here.
 
-Not here: reading numbers, patterns and JSON (`extract`), finding outputs and sources (the
-executor), the time limit for conditions that `needs_bound` (`engine.judging`).
+Not here: reading numbers, patterns and JSON (`extract`), finding outputs and sources (`engine.resolve`), the time limit for conditions that `needs_bound` (`engine.judging`).
 """
 
 from __future__ import annotations
@@ -30,9 +29,11 @@ from little_loops.fsm.extract import (
     is_other_dialect,
     kind,
     matches,
+    median,
     one_value,
     plain,
     preview,
+    stall_count,
 )
 from little_loops.fsm.extract import number_in as number_in
 from little_loops.fsm.schema import (
@@ -97,7 +98,8 @@ class Observation(NamedTuple):
     """The result to judge. `verdict` is an agent's structured verdict; `truncated`: the output was
     cut at a limit.
 
-    With a `large` output, `output` only has its beginning and its last line.
+    With a `large` output, `output` only has its beginning and its last line. `samples` are earlier
+    measurements: the median of them and the number in this output counts.
     """
 
     exit_code: int | None
@@ -106,6 +108,7 @@ class Observation(NamedTuple):
     truncated: bool = False
     verdict: str | None = None
     large: Large | None = None
+    samples: tuple[float, ...] = ()
 
 
 Sources = Mapping[str, Observation]
@@ -319,18 +322,25 @@ def compared(value: str, op: Comparison, target: str, passed: bool) -> str:
 def number_of(seen: Observation) -> float:
     if seen.truncated:
         raise CannotJudge("the output was cut off before its end")
-    return number_in(seen.output)
+    number = number_in(seen.output)
+    return median((*seen.samples, number)) if seen.samples else number
 
 
 def convergence(condition: Convergence, seen: Observation, memory: Metric | None) -> Judgement:
     """Judge whether the number has reached its target (`target`), got closer than ever
     (`progress`), or has not for `patience` measurements in a row (`stall`). The first measurement
-    is progress. Raises `CannotJudge`."""
+    is progress. With `keep`, a change has to be better by more than `min_gain`. Raises
+    `CannotJudge`."""
     value = number_of(seen)
     target = as_number(condition.target, "target")
     if reached_target(condition, value, target):
         reason = f"{plain(value)} meets the target {plain(target)}"
-        return Judgement(TARGET, reason, Metric(value), value)
+        min_gain = None if memory is None else memory.min_gain
+        return Judgement(TARGET, reason, Metric(value, 0, min_gain), value)
+    if condition.keep is not None:
+        from little_loops.fsm.best import judge_change  # few loops keep the best
+
+        return judge_change(condition, value, target, memory)
     if memory is None:
         reason = f"first measurement: {plain(value)} (target: {plain(target)})"
         return Judgement(PROGRESS, reason, Metric(value), value)
@@ -342,7 +352,8 @@ def convergence(condition: Convergence, seen: Observation, memory: Metric | None
     now = f"{plain(value)} (best: {plain(memory.best)})"
     if value == memory.best:
         now = f"still {plain(value)}"
-    reason = f"no improvement: {now}, target {plain(target)} ({stalled} of {condition.patience})"
+    count = stall_count(stalled, condition.patience)
+    reason = f"no improvement: {now}, target {plain(target)} ({count})"
     return Judgement(verdict, reason, Metric(memory.best, stalled), value)
 
 

@@ -25,7 +25,9 @@ from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import LoopState, Status
 from little_loops.records import NamedTuple
 
-Resume = Literal["nothing", "same state", "higher limit", "next state", "on_interrupt"]
+Resume = Literal[
+    "nothing", "same state", "where it stopped", "higher limit", "next state", "on_interrupt"
+]
 
 
 class EndingKind(NamedTuple):
@@ -53,6 +55,9 @@ _ROWS: Final = (
     EndingKind(
         "changes outside the scope", "failed", "out_of_scope", "loop_error", FAILED, "same state"
     ),
+    EndingKind(
+        "branches that do not fit", "failed", "conflict", "loop_error", FAILED, "same state"
+    ),
     EndingKind("a flaky check", "failed", "flaky", "loop_error", FAILED, "same state"),
     EndingKind(
         "no check of the final tree", "failed", "stale_evidence", "loop_error", FAILED, "same state"
@@ -60,6 +65,7 @@ _ROWS: Final = (
     EndingKind(
         "the store of trees is damaged", "failed", "storage", "loop_error", FAILED, "same state"
     ),
+    EndingKind("a hook before the run", "failed", "hook", "loop_error", FAILED, "where it stopped"),
     EndingKind("rejected", "failed", "rejected", "loop_error", FAILED, "same state"),
     EndingKind("stalled", "failed", "stalled", "loop_error", LIMIT, "higher limit"),
     EndingKind("iterations", "failed", "max_iterations", "loop_error", LIMIT, "higher limit"),
@@ -109,6 +115,11 @@ TERMINATED = _ending("failed", "handoff")
 LOOP_TIMEOUT = _ending("failed", "loop_timeout")
 
 
+def ending(status: str, reason: str, message: str) -> Ending:
+    """Return the ending with this status and reason."""
+    return _ending(status, reason, message)
+
+
 def failed(reason: str, message: str) -> Ending:
     """Return the ending of a failed run: an error, a timeout, no transition, a limit, or an agent's
     login or billing."""
@@ -132,7 +143,7 @@ def is_gate(status: str, reason: str | None) -> bool:
     return (status, reason) == (REVIEW.status, REVIEW.reason)
 
 
-_NOTHING_TO_RESUME: Final = {
+NOTHING_TO_RESUME: Final = {
     ("completed", "terminal"): "it completed in state `{state}`",
     ("failed", "terminal"): "it ended in the failure state `{state}`",
     ("failed", "handoff"): "its handoff ended it (`on_handoff: terminate`)",
@@ -143,7 +154,7 @@ _NOTHING_TO_RESUME: Final = {
 def not_resumable(loop: FSMLoop, run: LoopState) -> str | None:
     """Return why the run cannot be resumed: it has ended for good, or the definition lacks a state
     that it needs. None if it can be resumed."""
-    why = _NOTHING_TO_RESUME.get((run.status, run.reason or ""))
+    why = NOTHING_TO_RESUME.get((run.status, run.reason or ""))
     if why is not None:
         return why.format(state=run.current_state)
     headed = run.move.target if run.move is not None else run.current_state

@@ -18,9 +18,12 @@ from little_loops.fsm.state import (
     Answer,
     Changed,
     FileRef,
+    Halt,
+    JudgeVerdict,
     Limits,
     Result,
     SignalLine,
+    Stage,
     Status,
     WaitKind,
     When,
@@ -63,15 +66,19 @@ class ActionStart(NamedTuple):
     place: Literal["here", "clean"] = "here"
     is_check: bool = False
     filled: Masked[str | None] = None
+    has_agents: bool = False
 
 
 class ActionComplete(NamedTuple):
     """An action ended, or was ended at its deadline."""
 
+    # `gives_way`: its agent could not do it, so that the next one gets it.
+
     state: str
     result: Inline[Result]
     signal_line: SignalLine | None = None
     capture: str | None = None
+    gives_way: bool = False
 
 
 class PartialResult(NamedTuple):
@@ -101,6 +108,156 @@ class ActionInterrupted(NamedTuple):
     result: Inline[PartialResult | None] = None
 
 
+class ChildrenPlanned(NamedTuple):
+    """A state is about to start other runs; `names` has a name for each of them. `several`: they
+    are branches."""
+
+    state: str
+    step: int
+    attempt: int
+    names: tuple[str, ...]
+    several: bool = False
+
+
+class ChildStart(NamedTuple):
+    """A run that a state starts begins, or continues; written before its process is started."""
+
+    state: str
+    child: str
+    again: bool = False
+
+
+class ChildEnd(NamedTuple):
+    """A run that a state started has ended, paused or was interrupted."""
+
+    state: str
+    child: str
+    stage: Stage
+    status: str
+    reason: str
+    final_state: str
+    iterations: int
+    duration_ms: int
+    message: Masked[str] = ""
+    cost_usd: float = 0.0
+    tokens: int = 0
+    turns: int = 0
+    run_id: str = ""
+
+
+class ChildrenJoined(NamedTuple):
+    """Enough branches of a state have ended to know its verdict; those that still run are
+    stopped."""
+
+    state: str
+    verdict: str
+    reason: str
+
+
+class ChildrenHalted(NamedTuple):
+    """The runs that a state started are stopped, because the run itself stops."""
+
+    state: str
+    halt: Inline[Halt]
+
+
+class WorktreeReady(NamedTuple):
+    """The run has a git worktree, set up, and works there."""
+
+    # `branch` is its own, which began at the commit `base`; `onto` was checked out in the project.
+    path: str
+    branch: str
+    base: str
+    onto: str | None = None
+
+
+class WorkCommitted(NamedTuple):
+    """What the run has done in its worktree is committed on its branch."""
+
+    # `commit` is missing if nothing was changed.
+    branch: str
+    commit: str | None = None
+    files: int = 0
+
+
+class BranchBase(NamedTuple):
+    """The runs that a state is about to start get worktrees that begin at this commit."""
+
+    state: str
+    base: str
+    onto: str | None = None
+
+
+class TrainStart(NamedTuple):
+    """Branches are merged on top of this commit; `again`: the user's branch has moved meanwhile."""
+
+    onto: str | None
+    head: str
+    base: str
+    again: bool = False
+
+
+class BranchMerged(NamedTuple):
+    """A branch was merged with those before it, or is in conflict with them."""
+
+    # Without `commit`, there is a conflict in `files`.
+    branch: str
+    commit: str | None = None
+    to_check: bool = False
+    files: tuple[str, ...] = ()
+    reason: Masked[str] = ""
+
+
+class MergeChecked(NamedTuple):
+    """The check of the worktree ran on a merged tree, in a clean copy."""
+
+    branch: str
+    commit: str
+    passed: bool
+    reason: Masked[str] = ""
+
+
+class ResolveStart(NamedTuple):
+    """A run starts that is to make a branch fit; written before its process is started."""
+
+    # `files` and `reason`: why it does not fit; `resolve`: why the try before has failed.
+    branch: str
+    child: str
+    files: tuple[str, ...] = ()
+    reason: Masked[str] = ""
+    resolve: Masked[str] = ""
+
+
+class BranchLeftOut(NamedTuple):
+    """A branch is not merged; its git branch is kept."""
+
+    # `resolve`: why the last try to make it fit has failed.
+    branch: str
+    files: tuple[str, ...] = ()
+    reason: Masked[str] = ""
+    resolve: Masked[str] = ""
+
+
+class TrainLanded(NamedTuple):
+    """The user's branch was moved to the merged commit by a fast-forward, or was left alone."""
+
+    # With `reason`, it was left alone; `command` moves it.
+    onto: str | None
+    commit: str
+    merged: tuple[str, ...]
+    reason: Masked[str] = ""
+    command: str = ""
+
+
+class WorktreesCleared(NamedTuple):
+    """Worktrees were removed after their content was committed; others are kept."""
+
+    # `own`: the run's own worktree, not those of branches.
+    removed: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    own: bool = False
+
+
 class ConditionEval(NamedTuple):
     """A condition was evaluated."""
 
@@ -112,6 +269,62 @@ class ConditionEval(NamedTuple):
     best: float | None = None
     stalled: int | None = None
     value: float | None = None
+    min_gain: float | None = None
+
+
+class JudgeStart(NamedTuple):
+    """An agent is about to be asked for a second opinion on a pass."""
+
+    state: str
+    step: int
+    attempt: int
+    number: int
+    question: str
+    host: str
+    session_id: str
+
+
+class JudgeComplete(NamedTuple):
+    """The judge has confirmed a pass, has vetoed it, or could not judge."""
+
+    # `lost`: its runner was killed; `stopped`: a stop interrupted it. Then it is asked again.
+    state: str
+    number: int
+    verdict: JudgeVerdict
+    reason: Masked[str]
+    duration_ms: int = 0
+    quotes: Masked[tuple[str, ...]] = ()
+    restored: tuple[str, ...] = ()
+
+
+class Sampled(NamedTuple):
+    """A check was measured once, and `repeat` asks for more measurements."""
+
+    state: str
+    value: float
+    repeat: int
+    tree: str | None = None
+
+
+class KeepBest(NamedTuple):
+    """A loop with `keep: best` decided about the files: keep them, measure them again, or put a
+    change back."""
+
+    # `start` and `again` ask for another measurement; `moved`: somebody else changed the files, which
+    # are the new start. `value` was measured; without it, `reason` says why the change was not.
+    # `best`, `tree`, `project` and `kept_step` describe what is kept, and which step measured it.
+    state: str
+    decision: Literal["start", "kept", "unchanged", "put_back", "again", "moved"]
+    step: int
+    attempt: int
+    value: float | None = None
+    best: float | None = None
+    tree: str | None = None
+    project: str | None = None
+    kept_step: int | None = None
+    min_gain: float | None = None
+    stalled: int = 0
+    reason: Masked[str] = ""
 
 
 class SignalFound(NamedTuple):
@@ -165,6 +378,26 @@ class HostWait(NamedTuple):
     least_ms: int | None = None
 
 
+class HostUnavailable(NamedTuple):
+    """An agent could not take its turn; until then, or until the run is resumed, others get it."""
+
+    state: str
+    host: str
+    reason: Masked[str]
+    until_wall_ms: int | None = None
+
+
+class HostChosen(NamedTuple):
+    """An agent of several was chosen for a turn."""
+
+    # `fallback` is its place in the list: 0 for `host`, 1 for the first of `fallback`.
+    state: str
+    step: int
+    attempt: int
+    host: str
+    fallback: int
+
+
 class AgentWait(NamedTuple):
     """An agent waits before it starts: for a slot, for its budget, or for the launches per hour."""
 
@@ -173,6 +406,7 @@ class AgentWait(NamedTuple):
     wait_for: AgentWaitKind
     reason: Masked[str]
     until_wall_ms: int | None = None
+    wait_ms: int | None = None
 
 
 class HandoffDetected(NamedTuple):
@@ -187,7 +421,8 @@ class HandoffDetected(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """What an agent action used: tokens, cost and turns."""
+    """What an agent action used: tokens, cost and turns. `child` is the run that used it, if that is
+    one of those that the state started."""
 
     state: str
     tokens: int
@@ -195,6 +430,7 @@ class Cost(NamedTuple):
     turns: int
     iteration: int | None = None
     estimated: bool = False
+    child: str | None = None
 
 
 class RunWarning(NamedTuple):
@@ -202,6 +438,17 @@ class RunWarning(NamedTuple):
 
     message: Masked[str]
     state: str | None = None
+
+
+class HookRun(NamedTuple):
+    """A hook has run: `problem` says why it failed, if it did."""
+
+    hook: str
+    state: str
+    step: int
+    duration_ms: int
+    required: bool = False
+    problem: Masked[str] = ""
 
 
 class Tree(NamedTuple):
@@ -259,6 +506,7 @@ class Restored(NamedTuple):
     paths: tuple[str, ...]
     of: str
     failed: tuple[str, ...] = ()
+    project: str | None = None
 
 
 class ReferenceMoved(NamedTuple):
@@ -287,6 +535,8 @@ class Recheck(NamedTuple):
     state: str
     place: Literal["here", "clean"]
     why: str
+    passes: int = 0
+    needed: int = 1
 
 
 class Report(NamedTuple):
@@ -311,6 +561,19 @@ class Resume(NamedTuple):
     to: str | None = None
     metered: bool = False
     over_budget: bool = False
+    answered: tuple[str, ...] = ()
+
+
+class Forked(NamedTuple):
+    """The run begins where another one was after a step; the events before this one are copied."""
+
+    # `project` identifies the files before the fork; `redefined` if it has another definition.
+    parent: str
+    parent_name: str
+    step: int
+    project: str
+    context: Mapping[str, Any] = {}
+    redefined: bool = False
 
 
 class GateAnswered(NamedTuple):
@@ -348,6 +611,7 @@ class LoopComplete(NamedTuple):
     cost_usd: float = 0.0
     nothing_done: bool = False
     to_review: tuple[str, ...] = ()
+    result: Masked[Mapping[str, Any] | None] = None
 
 
 class LoopError(NamedTuple):
@@ -362,6 +626,7 @@ class LoopError(NamedTuple):
     error: Masked[str]
     next_state: str | None = None
     cost_usd: float = 0.0
+    result: Masked[Mapping[str, Any] | None] = None
 
 
 class LoopTimeout(NamedTuple):
@@ -376,6 +641,7 @@ class LoopTimeout(NamedTuple):
     elapsed_ms: int
     next_state: str | None = None
     cost_usd: float = 0.0
+    result: Masked[Mapping[str, Any] | None] = None
 
 
 class LoopPaused(NamedTuple):
@@ -388,6 +654,7 @@ class LoopPaused(NamedTuple):
     duration_ms: int
     message: Masked[str] = ""
     cost_usd: float = 0.0
+    result: Masked[Mapping[str, Any] | None] = None
 
 
 class LoopInterrupted(NamedTuple):
@@ -400,6 +667,7 @@ class LoopInterrupted(NamedTuple):
     duration_ms: int
     signal: int
     cost_usd: float = 0.0
+    result: Masked[Mapping[str, Any] | None] = None
 
 
 class Handoff(NamedTuple):
@@ -414,6 +682,7 @@ class Handoff(NamedTuple):
     behavior: str | None = None
     continuation: Masked[str | None] = None
     cost_usd: float = 0.0
+    result: Masked[Mapping[str, Any] | None] = None
 
 
 class UnknownEvent(NamedTuple):
@@ -423,6 +692,18 @@ class UnknownEvent(NamedTuple):
     fields: Mapping[str, Any]
 
 
+WorktreeEvent = (
+    WorktreeReady
+    | WorkCommitted
+    | BranchBase
+    | TrainStart
+    | BranchMerged
+    | MergeChecked
+    | ResolveStart
+    | BranchLeftOut
+    | TrainLanded
+    | WorktreesCleared
+)
 FinalEvent = LoopComplete | LoopError | LoopTimeout | LoopPaused | LoopInterrupted | Handoff
 Event = (
     LoopStart
@@ -430,17 +711,30 @@ Event = (
     | ActionStart
     | ActionComplete
     | ActionInterrupted
+    | ChildrenPlanned
+    | ChildStart
+    | ChildEnd
+    | ChildrenJoined
+    | ChildrenHalted
+    | WorktreeEvent
     | ConditionEval
+    | JudgeStart
+    | JudgeComplete
+    | Sampled
+    | KeepBest
     | SignalFound
     | TransitionTaken
     | Iteration
     | Cycle
     | RetryWait
     | HostWait
+    | HostUnavailable
+    | HostChosen
     | AgentWait
     | HandoffDetected
     | Cost
     | RunWarning
+    | HookRun
     | Tree
     | TreeUnread
     | Tampered
@@ -451,6 +745,7 @@ Event = (
     | Recheck
     | Report
     | Resume
+    | Forked
     | GateAnswered
     | NoteReceived
     | NoteDelivered
@@ -475,17 +770,39 @@ KINDS: dict[str, type[Event]] = {
     "action_start": ActionStart,
     "action_complete": ActionComplete,
     "action_interrupted": ActionInterrupted,
+    "children": ChildrenPlanned,
+    "child_start": ChildStart,
+    "child_end": ChildEnd,
+    "join": ChildrenJoined,
+    "children_stop": ChildrenHalted,
+    "worktree": WorktreeReady,
+    "work_committed": WorkCommitted,
+    "branch_base": BranchBase,
+    "merge_start": TrainStart,
+    "branch_merged": BranchMerged,
+    "merge_checked": MergeChecked,
+    "resolve_start": ResolveStart,
+    "branch_left_out": BranchLeftOut,
+    "merge_landed": TrainLanded,
+    "worktrees_cleared": WorktreesCleared,
     "condition_eval": ConditionEval,
+    "judge_start": JudgeStart,
+    "judge_complete": JudgeComplete,
+    "sampled": Sampled,
+    "keep_best": KeepBest,
     "signal": SignalFound,
     "transition": TransitionTaken,
     "iteration": Iteration,
     "cycle": Cycle,
     "retry_wait": RetryWait,
     "host_wait": HostWait,
+    "host_unavailable": HostUnavailable,
+    "host_chosen": HostChosen,
     "agent_wait": AgentWait,
     "handoff_detected": HandoffDetected,
     "cost": Cost,
     "warning": RunWarning,
+    "hook": HookRun,
     "tree": Tree,
     "tree_unread": TreeUnread,
     "tampered": Tampered,
@@ -496,12 +813,15 @@ KINDS: dict[str, type[Event]] = {
     "recheck": Recheck,
     "report": Report,
     "resume": Resume,
+    "forked": Forked,
     "gate_answered": GateAnswered,
     "note_received": NoteReceived,
     "note_delivered": NoteDelivered,
     **FINAL_KINDS,
 }
 """The names of the event kinds in the log."""
+HOOK_KINDS = tuple(name for name in KINDS if name != "hook")
+"""The kinds that a hook can be for; one for `hook` itself would never end."""
 FINAL_EVENTS = tuple(FINAL_KINDS)
 
 
@@ -516,6 +836,11 @@ class Entry(NamedTuple):
     ran_ms: int
     run: str = ""
     seq: int = 0
+
+
+def hook_failure(event: HookRun) -> str:
+    """Return why a hook failed, with its name."""
+    return f"hook {event.hook}: {event.problem}"
 
 
 def message_of(event: FinalEvent) -> str:

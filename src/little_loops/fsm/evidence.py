@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from little_loops.fsm.actions import Action, Agent, Shell, action_of
+from little_loops.fsm.actions import Action, action_of, is_agents, is_shells
 from little_loops.fsm.happenings import PathChange
-from little_loops.fsm.path_text import listed, path_text
+from little_loops.fsm.path_text import listed_paths, path_text
 from little_loops.fsm.schema import (
     ERROR,
     FAIL,
@@ -27,8 +27,15 @@ from little_loops.fsm.schema import (
     Evidence,
     FSMLoop,
     Place,
+    StateConfig,
     Tampering,
+    acting_states,
+    child_loops,
+    inner_steps,
+    keeper_of,
+    loops_started_by,
     outcome_of,
+    starts_runs,
 )
 from little_loops.fsm.state import (
     CheckRecord,
@@ -58,14 +65,43 @@ REPORT: Tampering = "report"
 
 def wants_evidence(loop: FSMLoop) -> bool:
     """Return whether a loop asks for evidence: as `enabled` says; if it is not set, with any other
-    setting of `evidence`, or an agent action."""
+    setting of `evidence`, an agent action, or a loop that it starts and that asks for it."""
     if loop.evidence.enabled is not None:
         return loop.evidence.enabled
-    return loop.evidence != Evidence() or has_agent(loop)
+    if loop.evidence != Evidence() or has_agent(loop) or keeper_of(loop) is not None:
+        return True
+    return any(wants_evidence(child) for child in child_loops(loop))
+
+
+def turned_off(loop: FSMLoop) -> str | None:
+    """Return `off` if a loop does not ask for evidence although agents work in it, else None."""
+    return "off" if loop.evidence.enabled is False and has_agent(loop) else None
+
+
+def needs_evidence(loop: FSMLoop) -> bool:
+    """Return whether a loop has settings that mean nothing without evidence."""
+    return loop.evidence != Evidence() or loop.scope_writes == "enforce"
 
 
 def has_agent(loop: FSMLoop) -> bool:
-    return any(isinstance(_action(loop, loop.context, name), Agent) for name in loop.states)
+    """Return whether an agent runs an action of this loop, or of one that it starts, or judges."""
+    return any(runs_agent(state, loop.context) for _, state in acting_states(loop))
+
+
+def starts_agents(state: StateConfig, context: Mapping[str, Any]) -> bool:
+    """Return whether an agent works in one of the runs that a state starts."""
+    inner = inner_steps(state).values()
+    return any(runs_agent(each, context) for each in (state, *inner))
+
+
+def runs_agent(state: StateConfig, context: Mapping[str, Any]) -> bool:
+    """Return whether an agent runs the action of a state, or one of the loop that it starts, or
+    judges it."""
+    if state.judge is not None:
+        return True
+    if state.loop is not None:
+        return has_agent(state.loop)
+    return is_agents(_action(state, context))
 
 
 def tampering_of(evidence: Evidence) -> Tampering:
@@ -93,22 +129,44 @@ def trees_of(run: LoopState) -> Trees | None:
 
 
 def is_shell_check(loop: FSMLoop, run: LoopState, name: str) -> bool:
-    return loop.states[name].check and isinstance(_action(loop, run.context, name), Shell)
+    return loop.states[name].check and is_shells(_action(loop.states[name], run.context))
 
 
 def is_observed(loop: FSMLoop, run: LoopState) -> bool:
     """Return whether snapshots are taken around the action of the current state."""
-    return loop.states[run.current_state].check or is_agent(loop, run)
+    state = loop.states[run.current_state]
+    if starts_runs(state):
+        asked = any(wants_evidence(child) for child in loops_started_by(state))
+        return asked or starts_agents(state, run.context)
+    keeps = run.trees is not None and run.trees.best is not None and not state.terminal
+    return state.check or keeps or is_agent(loop, run)
+
+
+def has_unmeasured_change(run: LoopState) -> bool:
+    """Return whether an action may have changed the best tree since it was measured."""
+    trees = trees_of(run)
+    best = None if trees is None else trees.best
+    return best is not None and best.changing and best.tree is not None
+
+
+def is_best_moved(loop: FSMLoop, run: LoopState) -> bool:
+    """Return whether the files are not the best tree although no action of the run has changed
+    them; the current state must be about to change them."""
+    trees, state = trees_of(run), loop.states[run.current_state]
+    best = None if trees is None else trees.best
+    if trees is None or best is None or best.tree is None or state.check or state.terminal:
+        return False
+    return not best.changing and trees.tree != best.tree
 
 
 def is_agent(loop: FSMLoop, run: LoopState) -> bool:
-    """Return whether an agent runs the action of the current state."""
-    return isinstance(_action(loop, run.context, run.current_state), Agent)
+    """Return whether an agent runs the action of the current state, in this run itself."""
+    state = loop.states[run.current_state]
+    return not starts_runs(state) and is_agents(_action(state, run.context))
 
 
-def _action(loop: FSMLoop, context: Mapping[str, Any], name: str) -> Action | None:
+def _action(state: StateConfig, context: Mapping[str, Any]) -> Action | None:
     """Return the action of a state, or None if it has none or an invalid one."""
-    state = loop.states[name]
     if state.action is None:
         return None
     try:
@@ -154,7 +212,7 @@ def tampered_finding(tampering: str, by: str, paths: Sequence[str], count: int) 
     are the first of `count` changed ones."""
     if tampering != "fail":
         return None
-    changed = listed(paths, count)
+    changed = listed_paths(paths, count)
     if by == "agent":
         return Finding("tampered", f"the agent changed {changed}")
     exempt = f"if the check writes there itself, add `!/{path_text(paths[0])}` to `protect`"
@@ -199,25 +257,29 @@ def _without(paths: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
 
 
 class Rerun(NamedTuple):
-    """A check has to run again before its pass counts."""
+    """A check has to run again before its pass counts; `passes` of the `needed` ones are there."""
 
     state: str
     place: Place
     why: str
+    passes: int = 0
+    needed: int = 1
 
 
 def recheck_due(loop: FSMLoop, run: LoopState, trees: Trees) -> Rerun | None:
     """Return the first check whose pass is not for the current tree, or not confirmed in a clean
     copy; None if all passes count."""
+    needed = loop.evidence.confirm
     for name in loop.states:
         record = trees.checks.get(name)
         if record is None or record.verdict not in PASSED or not is_shell_check(loop, run, name):
             continue
         if loop.evidence.clean:
             if record.clean != trees.tree:
-                return Rerun(name, "clean", "to confirm its pass in a clean copy")
+                passes = record.passes if needed > 1 and record.before == trees.tree else 0
+                return Rerun(name, "clean", "to confirm its pass in a clean copy", passes, needed)
         elif record.after != trees.tree:
-            return Rerun(name, "here", "the tree has changed since it passed")
+            return Rerun(name, "here", "the tree has changed since it passed", 0, needed)
     return None
 
 
@@ -293,14 +355,14 @@ def _weigh_pass(
     confirm, failed = loop.evidence.confirm, failure_on(trees, record)
     if failed is not None and confirm > 1:
         return Judgement(FLAKY, _flaky_reason(record, failed))
-    wanted = max(confirm, 2 if failed is not None else 1)
-    if record.passes >= wanted:
+    needed = max(confirm, 2 if failed is not None else 1)
+    if record.passes >= needed:
         return judgement
     if failed is None:
-        why = f"pass {record.passes} of {wanted}"
+        why = f"pass {record.passes} of {needed}"
     else:
         why = f"it failed on the same tree in iteration {failed.iteration}"
-    return Rerun(name, "here", why)
+    return Rerun(name, "here", why, record.passes, needed)
 
 
 def _weigh_failure(

@@ -19,17 +19,29 @@ from little_loops.fsm.events import (
     ActionStart,
     AgentWait,
     CheckResult,
+    ChildEnd,
+    ChildrenHalted,
+    ChildrenJoined,
+    ChildrenPlanned,
+    ChildStart,
     ConditionEval,
     Cost,
     Cycle,
     Entry,
     Event,
     FinalEvent,
+    Forked,
     GateAnswered,
     Handoff,
     HandoffDetected,
+    HookRun,
+    HostChosen,
+    HostUnavailable,
     HostWait,
     Iteration,
+    JudgeComplete,
+    JudgeStart,
+    KeepBest,
     LoopStart,
     LoopTimeout,
     NoteDelivered,
@@ -42,6 +54,7 @@ from little_loops.fsm.events import (
     Resume,
     RetryWait,
     RunWarning,
+    Sampled,
     SignalFound,
     StateEnter,
     Tampered,
@@ -49,17 +62,26 @@ from little_loops.fsm.events import (
     Tree,
     TreeUnread,
     UnknownEvent,
+    WorktreeEvent,
+    hook_failure,
     message_of,
 )
-from little_loops.fsm.evolve_trees import evolve_trees, first_trees
 from little_loops.fsm.plain import WrongShape
+from little_loops.fsm.schema import ERROR
 from little_loops.fsm.state import (
+    FORK,
+    Children,
+    Fork,
+    Hosts,
     Judgement,
     LoopState,
     Metric,
     Move,
     Note,
     Receipt,
+    Ruling,
+    Sample,
+    Trees,
     WaitFor,
     WaitKind,
 )
@@ -82,22 +104,31 @@ def first_state(start: Entry, context: Mapping[str, Any]) -> LoopState:
         context=context,
         move=Move(event.initial, "initial"),
         limits=event.limits,
-        trees=first_trees(event.evidence),
+        trees=_first_trees(event.evidence),
         metered=event.metered,
     )
 
 
+def _first_trees(evidence: str | None) -> Trees | None:
+    if evidence is None:
+        return None
+    return Trees() if evidence == "on" else Trees(off=evidence)
+
+
 def evolve(run: LoopState, entry: Entry) -> LoopState:
     """Return the run after an event. Nothing else changes a run."""
+    event, wall_ms, ran_ms, _, _ = entry
     trees = run.trees
     if trees is not None and trees.off is None:
-        trees = evolve_trees(run, trees, entry.event)
-    run = _changed(run, entry.event, entry)._replace(
-        updated_at=timestamp(entry.wall_ms), ran_ms=entry.ran_ms, seq=run.seq + 1
+        from little_loops.fsm.evolve_trees import evolve_trees  # loops without agents pay nothing
+
+        trees = evolve_trees(run, trees, event)
+    run = _changed(run, event, entry)._replace(
+        updated_at=timestamp(wall_ms), ran_ms=ran_ms, seq=run.seq + 1
     )
     if trees is None and not run.owes and run.session_id is None:
         return run  # no agent is at work, as in most runs
-    return run._replace(owes=_has_unrecorded_cost(run, entry.event), trees=trees)
+    return run._replace(owes=_has_unrecorded_cost(run, event), trees=trees)
 
 
 def _has_unrecorded_cost(run: LoopState, event: Event) -> bool:
@@ -106,7 +137,7 @@ def _has_unrecorded_cost(run: LoopState, event: Event) -> bool:
     The next event records it, if there is any; only a crash can come between the two.
     """
     match event:
-        case ActionComplete() | ActionInterrupted(started=True):
+        case ActionComplete() | ActionInterrupted(started=True) | JudgeComplete():
             return run.session_id is not None
         case Resume() | GateAnswered() | NoteReceived():
             return run.owes
@@ -123,26 +154,41 @@ def replay(run: LoopState, entries: Iterable[Entry]) -> LoopState:
 def _changed(run: LoopState, event: Event, entry: Entry) -> LoopState:
     """Return the run after an event, without the fields that every event updates."""
     match event:
-        case StateEnter():
-            return _state_enter(run, event)
-        case ActionStart() | ActionComplete() | ActionInterrupted():
+        case StateEnter() | TransitionTaken():
+            return _moved(run, event)
+        case ActionStart() | ActionComplete() | ActionInterrupted() | HookRun():
             return _action(run, event)
-        case ConditionEval() | CheckResult() | Recheck():
+        case ConditionEval() | CheckResult() | Recheck() | Sampled() | KeepBest():
             return _judging(run, event)
-        case TransitionTaken():
-            return _transition(run, event)
+        case ChildrenPlanned() | ChildStart() | ChildEnd() | ChildrenJoined() | ChildrenHalted():
+            from little_loops.fsm.evolve_children import evolve_children  # few runs have children
+
+            return evolve_children(run, event)
         case Iteration() | Cycle() | RetryWait() | HostWait() | AgentWait() | HandoffDetected():
             return _waiting(run, event, entry)
-        case Cost():
-            return _cost(run, event)
-        case Resume() | GateAnswered() | NoteReceived() | NoteDelivered():
-            return _by_people(run, event)
+        case Cost() | HostUnavailable() | HostChosen() | JudgeStart() | JudgeComplete():
+            return _agent(run, event)
+        case Resume() | Forked() | GateAnswered() | NoteReceived() | NoteDelivered():
+            return _by_people(run, event, entry)
         case LoopStart() | SignalFound() | RunWarning() | Report() | UnknownEvent():
             return run
         case Tree() | TreeUnread() | Tampered() | OutOfScope() | Restored() | ReferenceMoved():
             return run  # applied by `evolve_trees`
         case _:
-            return _final(run, event)
+            return _ended_or_merged(run, event)
+
+
+def _ended_or_merged(run: LoopState, event: FinalEvent | WorktreeEvent) -> LoopState:
+    """Apply the end of a run, or an event of its worktrees."""
+    if isinstance(event, FinalEvent):
+        return _final(run, event)
+    from little_loops.fsm.evolve_worktrees import evolve_worktrees  # few runs have worktrees
+
+    return evolve_worktrees(run, event)
+
+
+def _moved(run: LoopState, event: StateEnter | TransitionTaken) -> LoopState:
+    return _state_enter(run, event) if isinstance(event, StateEnter) else _transition(run, event)
 
 
 def _state_enter(run: LoopState, event: StateEnter) -> LoopState:
@@ -154,6 +200,7 @@ def _state_enter(run: LoopState, event: StateEnter) -> LoopState:
         iteration=event.iteration,
         step=event.step,
         attempt=run.attempt if again else 0,
+        hooks_done=run.hooks_done if again else _without(run.hooks_done, STATE_HOOKS),
         retries=run.retries + 1 if again else 0,
         visited=_add_state(run.visited, event.state),
         at_limit=event.at_limit,
@@ -162,6 +209,31 @@ def _state_enter(run: LoopState, event: StateEnter) -> LoopState:
         wait=None,
         judgement=None,
         signal_line=None,
+        samples=(),
+        ruling=None,
+    )
+
+
+RUN_HOOKS = ("before_run", "after_run")
+AFTER_ACTION = ("after", "after_state")
+STATE_HOOKS = ("before_state", "before", *AFTER_ACTION)
+
+
+def _without(done: tuple[str, ...], names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name for name in done if name not in names) if done else done
+
+
+def _hook_run(run: LoopState, event: HookRun) -> LoopState:
+    """Remember that a hook has run. A required one that failed runs again before an action; after
+    one, its failure becomes the verdict."""
+    failed = event.problem and event.required
+    if failed and event.hook not in AFTER_ACTION:
+        return run
+    run = run._replace(hooks_done=(*run.hooks_done, event.hook))
+    return (
+        run._replace(phase="judged", judgement=Judgement(ERROR, hook_failure(event)))
+        if failed
+        else run
     )
 
 
@@ -169,21 +241,43 @@ def _add_state(visited: tuple[str, ...], state: str) -> tuple[str, ...]:
     return visited if state in visited else (*visited, state)
 
 
-def _action(run: LoopState, event: ActionStart | ActionComplete | ActionInterrupted) -> LoopState:
-    """Apply the start, end or interruption of an action. At the start of an agent, its notes get
-    the number of the step."""
+def _action(
+    run: LoopState, event: ActionStart | ActionComplete | ActionInterrupted | HookRun
+) -> LoopState:
+    """Apply the start, end or interruption of an action, or a hook around it. At the start of an
+    agent, its notes get the number of the step."""
     match event:
         case ActionStart(attempt=attempt, session_id=session):
-            run = run._replace(phase="running", attempt=attempt, session_id=session)
-            if run.notes and session is not None:
-                run = run._replace(notes=tuple(note._replace(step=run.step) for note in run.notes))
-            return run._replace(wait=None, spawns=False, late=False)
+            notes = run.notes
+            if notes and session is not None:
+                notes = tuple(note._replace(step=run.step) for note in notes)
+            return run._replace(
+                phase="running",
+                attempt=attempt,
+                session_id=session,
+                notes=notes,
+                wait=None,
+                spawns=False,
+                late=False,
+                ruling=None,
+            )
         case ActionComplete():
             return _action_complete(run, event)
         case ActionInterrupted():
-            return run._replace(phase="interrupted" if event.started else "entered")
+            run = run._replace(phase="interrupted" if event.started else "entered")
+            return run if run.children is None else _with_interrupted_children(run)
+        case HookRun():
+            return _hook_run(run, event)
         case _:
             assert_never(event)
+
+
+def _with_interrupted_children(run: LoopState) -> LoopState:
+    """Return the run with its children interrupted."""
+    from little_loops.fsm.evolve_children import interrupted_children  # few runs have children
+
+    assert run.children is not None, "only a run with children has some to interrupt"
+    return run._replace(children=interrupted_children(run.children))
 
 
 def _action_complete(run: LoopState, event: ActionComplete) -> LoopState:
@@ -199,14 +293,17 @@ def _action_complete(run: LoopState, event: ActionComplete) -> LoopState:
         prev_state=event.state,
         signal_line=line,
         judgement=None,
+        children=None if run.own_children is not None else run.children,
+        train=None if run.own_children is not None else run.train,
     )
     handed_off = line is not None and line.type == "handoff"
     # A turn that asks for another one has not finished the state.
-    is_over = result.cut_by != "none" or not (handed_off or result.agent == "wait")
-    return _counted_from_zero(_heard(run)) if is_over else run
+    waits = handed_off or result.agent == "wait" or event.gives_way
+    is_over = result.cut_by != "none" or not waits
+    return _counted_from_zero(_with_notes_delivered(run)) if is_over else run
 
 
-def _heard(run: LoopState) -> LoopState:
+def _with_notes_delivered(run: LoopState) -> LoopState:
     """Mark the notes that the agent of this step received; unchanged if no agent ran."""
     if not run.notes or run.session_id is None:
         return run
@@ -216,6 +313,10 @@ def _heard(run: LoopState) -> LoopState:
 
 def _counted_from_zero(run: LoopState) -> LoopState:
     """Return the run with its counters of handoffs and host waits reset."""
+    run = _none_passed(run)
+    counted = run.continuations or run.handoff_waits or run.host_waits or run.host_waited_ms
+    if not counted and run.continuation_prompt is None:
+        return run  # as in most steps, which saves a copy
     return run._replace(
         continuation_prompt=None,
         continuations=0,
@@ -225,26 +326,49 @@ def _counted_from_zero(run: LoopState) -> LoopState:
     )
 
 
-def _judging(run: LoopState, event: ConditionEval | CheckResult | Recheck) -> LoopState:
-    """Apply a verdict, the result of a check, or its rerun."""
+def _judging(
+    run: LoopState, event: ConditionEval | CheckResult | Recheck | Sampled | KeepBest
+) -> LoopState:
+    """Apply a verdict, the result of a check, its rerun, or a decision about what it measured."""
     match event:
         case ConditionEval():
             return _condition_eval(run, event)
         case CheckResult():
             return run._replace(phase="judged", judgement=_judgement_of(run, event))
         case Recheck():
-            return _recheck(run, event)
+            return _run_again(run)._replace(current_state=event.state, move=None)
+        case Sampled():
+            samples = (*run.samples, Sample(event.value, event.tree))
+            return _run_again(run)._replace(samples=samples)
+        case KeepBest(decision="start" | "again"):
+            return _run_again(run)
+        case KeepBest():
+            return run  # applied by `evolve_trees`
         case _:
             assert_never(event)
 
 
+def _ruling(run: LoopState, event: JudgeStart | JudgeComplete) -> LoopState:
+    """Remember that a judge is asked, or what it has answered."""
+    before = run.ruling
+    errors = 0 if before is None else before.errors
+    if isinstance(event, JudgeStart):
+        ruling = Ruling(event.step, event.attempt, event.number, errors)
+        return run._replace(ruling=ruling, session_id=event.session_id, wait=None)
+    assert before is not None, "a judge that answers was asked"
+    errors += event.verdict == "error"
+    answer = before._replace(errors=errors, verdict=event.verdict, reason=event.reason)
+    return run._replace(ruling=answer)
+
+
 def _condition_eval(run: LoopState, event: ConditionEval) -> LoopState:
     """Store the verdict and, for convergence, the best number so far."""
-    metrics = run.metrics
+    metrics, metric = run.metrics, None
     if event.best is not None:
-        metrics = {**metrics, run.current_state: Metric(event.best, event.stalled or 0)}
-    judgement = Judgement(event.result, event.reason)
-    return run._replace(phase="judged", judgement=judgement, metrics=metrics)
+        metric = Metric(event.best, event.stalled or 0, event.min_gain)
+        metrics = {**metrics, run.current_state: metric}
+    judgement = Judgement(event.result, event.reason, metric, event.value)
+    return run._replace(phase="judged", judgement=judgement, metrics=metrics, samples=())
 
 
 def _judgement_of(run: LoopState, event: CheckResult) -> Judgement:
@@ -252,20 +376,14 @@ def _judgement_of(run: LoopState, event: CheckResult) -> Judgement:
     return run.judgement or Judgement(event.verdict, event.reason)
 
 
-def _recheck(run: LoopState, event: Recheck) -> LoopState:
-    """Return to a check that runs again, without a new step."""
-    return run._replace(
-        phase="entered",
-        current_state=event.state,
-        move=None,
-        judgement=None,
-        signal_line=None,
-    )
+def _run_again(run: LoopState) -> LoopState:
+    """Let the check run again, without a new step."""
+    return run._replace(phase="entered", judgement=None, signal_line=None, samples=(), ruling=None)
 
 
 def _transition(run: LoopState, event: TransitionTaken) -> LoopState:
     """Set the next state. Clear the wait, the gate and the target of a resume."""
-    return run._replace(
+    return _none_passed(run)._replace(
         phase="moving",
         move=Move(event.to, event.reason, event.retry, event.passed),
         wait=None,
@@ -274,7 +392,17 @@ def _transition(run: LoopState, event: TransitionTaken) -> LoopState:
         timed_out_in=event.loop_timeout,
         resume_to=None,
         gate=None,
+        children=(kept := _kept_children(run, event)),
+        train=run.train if kept is not None else None,
     )
+
+
+def _kept_children(run: LoopState, event: TransitionTaken) -> Children | None:
+    """Return the children that a resume continues after the loop's timeout, if it has more time."""
+    children = run.children
+    if children is None or event.loop_timeout is not None:
+        return children
+    return children if event.reason == "resume" and event.to == children.state else None
 
 
 def _waiting(
@@ -316,12 +444,45 @@ def _host_wait(run: LoopState, event: HostWait, entry: Entry) -> LoopState:
             until_ran_ms=entry.ran_ms + (event.wait_ms or 0),
             least_ran_ms=entry.ran_ms + event.least_ms,
         )
-    return run._replace(
+    return _none_passed(run)._replace(
         phase="entered",
         wait=wait,
         host_waits=run.host_waits + 1,
         host_waited_ms=run.host_waited_ms + (event.wait_ms or 0),
     )
+
+
+def _none_passed(run: LoopState) -> LoopState:
+    """Return the run with all agents to be tried again that are not limited any more."""
+    hosts = run.hosts
+    return run if hosts is None else run._replace(hosts=hosts._replace(passed=()))
+
+
+def _agent(
+    run: LoopState, event: Cost | HostUnavailable | HostChosen | JudgeStart | JudgeComplete
+) -> LoopState:
+    """Apply what a turn cost, which agent takes it, or that one could not, so that the state acts
+    again; or the start or answer of a judge."""
+    if isinstance(event, Cost):
+        return _cost(run, event)
+    if isinstance(event, JudgeStart | JudgeComplete):
+        return _ruling(run, event)
+    hosts = run.hosts or Hosts()
+    if isinstance(event, HostChosen):
+        state, step, attempt, _, fallback = event
+        chosen = hosts._replace(state=state, step=step, attempt=attempt, fallback=fallback)
+        return run._replace(hosts=chosen)
+    limited = {**hosts.limited, event.host: event.until_wall_ms}
+    hosts = hosts._replace(limited=limited, passed=(*hosts.passed, event.host))
+    return run._replace(phase="entered", hosts=hosts, signal_line=None)
+
+
+def _after_resume(hosts: Hosts | None) -> Hosts | None:
+    """Return what is known of agents when a run is resumed: limits with a time."""
+    if hosts is None:
+        return None
+    limited = {name: until_ms for name, until_ms in hosts.limited.items() if until_ms is not None}
+    return hosts._replace(attempt=0, limited=limited, passed=())
 
 
 def _agent_wait(event: AgentWait) -> WaitFor:
@@ -355,16 +516,40 @@ def _cost(run: LoopState, event: Cost) -> LoopState:
         so_far.turns + event.turns,
         so_far.estimated_usd + (event.cost_usd if event.estimated else 0.0),
     )
-    return run._replace(costs={**run.costs, event.state: receipt})
+    run = run._replace(costs={**run.costs, event.state: receipt})
+    if event.child is None or run.children is None:
+        return run
+    from little_loops.fsm.evolve_children import with_counted  # few runs have children
+
+    return run._replace(children=with_counted(run.children, event.child, event))
+
+
+def _forked(run: LoopState, event: Forked, entry: Entry) -> LoopState:
+    """Begin a new run with the state of another one. It has not run itself, and a resume starts it,
+    with a fresh session."""
+    return run._replace(
+        status="interrupted",
+        reason=FORK,
+        error=None,
+        started_at=timestamp(entry.wall_ms),
+        context={**run.context, **event.context},
+        session_id=None,
+        spawns=False,
+        fork=Fork(event.parent, event.parent_name, event.step),
+    )
 
 
 def _by_people(
-    run: LoopState, event: Resume | GateAnswered | NoteReceived | NoteDelivered
+    run: LoopState,
+    event: Resume | Forked | GateAnswered | NoteReceived | NoteDelivered,
+    entry: Entry,
 ) -> LoopState:
-    """Apply an event that a person caused: a resume, an answer or a note."""
+    """Apply an event that a person caused: a resume, a fork, an answer or a note."""
     match event:
         case Resume():
             return _resume(run, event)
+        case Forked():
+            return _forked(run, event, entry)
         case GateAnswered(answer=answer):
             return run._replace(gate=answer.gate, answer=answer)
         case NoteReceived():
@@ -378,6 +563,7 @@ def _by_people(
 def _resume(run: LoopState, event: Resume) -> LoopState:
     """Continue the run with the new limits and context. `again` discards the verdict and the waits,
     so that the state runs again; a new `max_continuations` resets the count of handoffs."""
+    was_over = run.status == "failed"
     run = run._replace(
         status="running",
         reason=None,
@@ -389,7 +575,17 @@ def _resume(run: LoopState, event: Resume) -> LoopState:
         wait=None if run.status == "awaiting_continuation" else run.wait,
         resume_to=event.to,
         metered=event.metered,
+        hosts=_after_resume(run.hosts),
+        hooks_done=_without(run.hooks_done, RUN_HOOKS),
+        samples=(),  # the files may have changed since
     )
+    if was_over and run.workspace is not None:  # there may be more work to commit
+        space = run.workspace._replace(commit=None, is_committed=False)
+        run = run._replace(workspace=space, train=run.train if run.children else None)
+    if run.children is not None:
+        from little_loops.fsm.evolve_children import resumed_children  # few runs have children
+
+        run = run._replace(children=resumed_children(run.children, event.answered))
     if event.limits.max_continuations is not None:
         run = run._replace(continuations=0, handoff_waits=0)
     if event.again:
@@ -402,10 +598,14 @@ def _final(run: LoopState, event: FinalEvent) -> LoopState:
     """Store the ending, and the gate that it opens. The phase becomes `ended` only if a resume has
     nothing to continue."""
     run = run._replace(status=event.status, reason=event.reason, error=message_of(event) or None)
-    run = run._replace(gate=run.seq + 1 if is_gate(event.status, event.reason) else None)
+    # With children, the gate is one of theirs.
+    at_gate = is_gate(event.status, event.reason) and run.own_children is None
+    run = run._replace(gate=run.seq + 1 if at_gate else None, result=event.result)
     if isinstance(event, Handoff):
         run = run._replace(wait=None, spawns=False)  # that wait is over
     is_over = is_final(event.status, event.reason) or _is_after_handler(run, event)
+    if run.own_children is not None:
+        return run  # they continue
     return run._replace(phase="ended") if is_over else run
 
 

@@ -7,11 +7,17 @@ from typing import assert_never
 from little_loops.fsm.actions import action_of_event, is_agents
 from little_loops.fsm.events import (
     ActionComplete,
+    ActionInterrupted,
     ActionStart,
     CheckResult,
     Cycle,
     Event,
+    Forked,
+    HookRun,
     HostWait,
+    JudgeComplete,
+    JudgeStart,
+    KeepBest,
     OutOfScope,
     Recheck,
     ReferenceMoved,
@@ -30,9 +36,11 @@ from little_loops.fsm.evidence import (
     stalls_after,
     tampered_finding,
 )
-from little_loops.fsm.path_text import listed
+from little_loops.fsm.path_text import listed_paths
 from little_loops.fsm.schema import ERROR, OUT_OF_SCOPE
 from little_loops.fsm.state import (
+    FORK,
+    Best,
     Blame,
     CheckRecord,
     Finding,
@@ -48,19 +56,20 @@ MAX_WRITES = 64
 WHOLE = "."
 
 
-def first_trees(evidence: str | None) -> Trees | None:
-    if evidence is None:
-        return None
-    return Trees() if evidence == "on" else Trees(off=evidence)
-
-
 def evolve_trees(run: LoopState, trees: Trees, event: Event) -> Trees:
     """Return the trees after an event; `run` is the run before the event."""
     match event:
         case ActionStart():
             return _action_start(trees, event)
         case ActionComplete() if run.session_id is not None:
-            return trees._replace(restored=())
+            return _after_agent_turn(trees)
+        case ActionInterrupted(started=False) if trees.best is not None:
+            best = trees.best._replace(changing=trees.best.had_change)
+            return trees._replace(best=best)
+        case KeepBest():
+            from little_loops.fsm.best import evolve_best  # few loops keep the best
+
+            return trees._replace(best=evolve_best(trees.best or Best(), event))
         case Tree():
             return _tree(trees, event)
         case TreeUnread():
@@ -89,13 +98,51 @@ def _apply_movement(run: LoopState, trees: Trees, event: Event) -> Trees:
             return trees._replace(place="here", headed=None, finding=None)
         case StateEnter():
             return trees._replace(unsettled=0)
+        case JudgeStart() | JudgeComplete():
+            return _judge(trees, event)
         case Cycle():
             trees = _expect_edits_by_user(trees) if event.wait_ms else trees
-            return trees._replace(checks={}, stalls=0, unsettled=0, agent_acted=False)
+            trees = trees._replace(checks={}, stalls=0, unsettled=0, agent_acted=False)
+            return trees._replace(best=None)
         case HostWait():
             return _expect_edits_by_user(trees)
+        case HookRun():
+            return _hook_run(trees, event)
+        case Forked(redefined=True):
+            return trees._replace(reference=None)  # other paths may be protected now
         case _:
             return trees
+
+
+def _judge(trees: Trees, event: JudgeStart | JudgeComplete) -> Trees:
+    """A judge may only read; what changes before its answer is recorded is blamed on it."""
+    is_over = isinstance(event, JudgeComplete) and event.verdict != "lost"
+    return trees._replace(blame=None if is_over else "agent")
+
+
+def _hook_run(trees: Trees, event: HookRun) -> Trees:
+    """A hook may change protected files, like a shell action, and is named if it does.
+
+    Changes that no snapshot has shown yet stay those of whoever made them. After an action, its own
+    snapshot stays the latest: what it proves does not include what the hook did. What is done before
+    an action is part of the change that the action makes.
+    """
+    if trees.best is not None and event.hook in ("before", "before_state"):
+        trees = trees._replace(best=trees.best._replace(changing=True))
+    if trees.snapshot is None:
+        return trees
+    keeps = event.hook in ("after", "after_state")
+    return trees._replace(
+        snapshot=trees.snapshot if keeps else None, blame=None, moved_by=f"`{event.hook}`"
+    )
+
+
+def _after_agent_turn(trees: Trees) -> Trees:
+    """Return the trees after an agent's turn, which was told about everything that was restored."""
+    best = trees.best
+    if best is not None and best.not_kept is not None:
+        trees = trees._replace(best=best._replace(not_kept=None))
+    return trees._replace(restored=())
 
 
 def _expect_edits_by_user(trees: Trees) -> Trees:
@@ -106,8 +153,11 @@ def _expect_edits_by_user(trees: Trees) -> Trees:
 def _action_start(trees: Trees, event: ActionStart) -> Trees:
     """Forget the last snapshot, and set who is responsible for changes: an agent, a check, or
     nobody."""
-    by_agent = is_agents(action_of_event(event.action, event.action_type))
+    by_agent = event.has_agents or is_agents(action_of_event(event.action, event.action_type))
     blame: Blame | None = "agent" if by_agent else "check" if event.is_check else None
+    if trees.best is not None and not event.is_check and not event.terminal:
+        best = trees.best._replace(changing=True, had_change=trees.best.changing)
+        trees = trees._replace(best=best)
     return trees._replace(
         before=trees.tree if trees.snapshot is not None else None,
         snapshot=None,
@@ -183,7 +233,7 @@ def _apply_finding(trees: Trees, event: Tampered | OutOfScope | Restored | Refer
         case OutOfScope():
             if event.scope_writes != "enforce":
                 return trees
-            reason = f"the agent changed {listed(event.paths, event.files)}"
+            reason = f"the agent changed {listed_paths(event.paths, event.files)}"
             finding = Finding(OUT_OF_SCOPE, f"{reason}, outside the scope")
             return trees._replace(put_back=trees.project, finding=trees.finding or finding)
         case Restored():
@@ -206,8 +256,14 @@ def _restored(trees: Trees, event: Restored) -> Trees:
     trees = trees._replace(snapshot=None, finding=finding)
     if event.of == "outside":
         return trees._replace(project=trees.put_back, put_back=None)
-    told = _merge_paths(trees.restored, event.paths) if trees.blame == "agent" else trees.restored
-    return trees._replace(restore=False, restores=trees.restores + 1, restored=told)
+    if event.of == "change":
+        assert trees.best is not None, "the best tree was restored"
+        best = trees.best._replace(undo=False, changing=False)
+        return trees._replace(project=event.project or trees.project, best=best)
+    restored = (
+        _merge_paths(trees.restored, event.paths) if trees.blame == "agent" else trees.restored
+    )
+    return trees._replace(restore=False, restores=trees.restores + 1, restored=restored)
 
 
 def _merge_paths(paths: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]:
@@ -264,7 +320,9 @@ def _resume(run: LoopState, trees: Trees, event: Resume) -> Trees:
     responsible for changes since then."""
     # Passes in the log are checked again before they count, because an agent can write a log.
     passed = {name: each._replace(after="", clean=None) for name, each in trees.checks.items()}
-    trees = trees._replace(snapshot=None, stalls=0, checks=passed)
+    # A fork continues the counts of the run that it was forked from; any other resume was asked for.
+    stalls = trees.stalls if run.reason == FORK else 0
+    trees = trees._replace(snapshot=None, stalls=stalls, checks=passed)
     # The end of the run and its tree were recorded, so whoever changed files since is not an agent.
     if run.status != "running" and not trees.unread:
         trees = trees._replace(blame=None, moved_by="while the run was paused")

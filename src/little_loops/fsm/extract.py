@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from decimal import Decimal
 
-SEEN_CHARS = 200
+PREVIEW_CHARS = 200
 NUMERAL_CHARS = 1000
 LARGEST = sys.float_info.max
 EXACT_BELOW = 1 << 53
@@ -38,11 +39,11 @@ class NotANumber(CannotJudge):
 
 def preview(text: str) -> str:
     """Return the beginning of a text, on one line and safe for a terminal."""
-    return repr(text[:SEEN_CHARS]) + ("…" if len(text) > SEEN_CHARS else "")
+    return repr(text[:PREVIEW_CHARS]) + ("…" if len(text) > PREVIEW_CHARS else "")
 
 
 def cut(text: str) -> str:
-    return text if len(text) <= SEEN_CHARS else f"{text[:SEEN_CHARS]}…"
+    return text if len(text) <= PREVIEW_CHARS else f"{text[:PREVIEW_CHARS]}…"
 
 
 def utf8(text: str) -> bytes:
@@ -103,9 +104,24 @@ def gap(one: float, other: float) -> Decimal:
     return abs(Decimal(str(one)) - Decimal(str(other)))
 
 
+def median(numbers: Sequence[float]) -> float:
+    """Return the median; of an even count, the mean of the two in the middle, as a decimal."""
+    from decimal import Decimal  # late: only repeated measurements need it
+
+    ordered = sorted(numbers)
+    low, high = ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
+    return low if low == high else float((Decimal(str(low)) + Decimal(str(high))) / 2)
+
+
 def plain(number: float) -> str:
     """12, not 12.0."""
     return str(int(number)) if abs(number) < 1e15 and number == int(number) else str(number)
+
+
+def stall_count(stalled: int, patience: int) -> str:
+    """Return how many measurements in a row brought no improvement; if the run has continued after a
+    stall, these are more than its patience."""
+    return f"{stalled} of {patience}" if stalled <= patience else f"{stalled} in a row"
 
 
 # Patterns

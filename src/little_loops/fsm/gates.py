@@ -10,12 +10,12 @@ from little_loops.fsm.commands import Ending
 from little_loops.fsm.events import GateAnswered
 from little_loops.fsm.happenings import Resumed
 from little_loops.fsm.schema import FSMLoop, StateConfig, Transition
-from little_loops.fsm.state import Answer, LoopState
-from little_loops.fsm.turn import Turn
+from little_loops.fsm.state import Answer, LoopState, RunSummary
+from little_loops.fsm.step_builder import StepBuilder
 from little_loops.records import NamedTuple
 
 
-def open_gate(run: LoopState) -> int | None:
+def open_gate(run: LoopState | RunSummary) -> int | None:
     """Return the number of the event that opened the gate the run waits at; None if it waits at
     none."""
     if not endings.is_gate(run.status, run.reason) or is_answered(run):
@@ -23,7 +23,7 @@ def open_gate(run: LoopState) -> int | None:
     return run.gate
 
 
-def is_answered(run: LoopState) -> bool:
+def is_answered(run: LoopState | RunSummary) -> bool:
     """Return whether the answer to the current gate is recorded, and the run has not left it."""
     return run.answer is not None and run.answer.gate == run.gate
 
@@ -39,16 +39,16 @@ def refused_target(loop: FSMLoop, run: LoopState, to: str) -> str | None:
     return f"`{to}` is not one of the choices of state `{run.current_state}`: {listed}"
 
 
-def note_answer(turn: Turn, resumed: Resumed) -> None:
+def note_answer(builder: StepBuilder, resumed: Resumed) -> None:
     """Record the answer to the open gate, if there is one; a resume without an answer approves.
 
     `resume --from` overrides where the answer leads.
     """
-    gate = open_gate(turn.run)
+    gate = open_gate(builder.run)
     if gate is not None:
         answer = resumed.answer or Answer(gate, "approved", "resume")
         to = resumed.from_state or answer.to
-        turn.note(GateAnswered(turn.run.current_state, answer._replace(to=to)))
+        builder.note(GateAnswered(builder.run.current_state, answer._replace(to=to)))
 
 
 class AfterGate(NamedTuple):
@@ -58,14 +58,14 @@ class AfterGate(NamedTuple):
     rejection: Ending | None = None
 
 
-def pass_gate(turn: Turn, resumed: Resumed) -> AfterGate | None:
+def pass_gate(builder: StepBuilder, resumed: Resumed) -> AfterGate | None:
     """Record the answer to the open gate. Return the transition that it leads to, or the ending of
     a rejection without `on_rejected`; None if the run waits at no gate."""
-    note_answer(turn, resumed)
-    answer = turn.run.answer
-    if answer is None or not is_answered(turn.run):
+    note_answer(builder, resumed)
+    answer = builder.run.answer
+    if answer is None or not is_answered(builder.run):
         return None
-    transition = _transition(turn.state, turn.loop.initial, answer)
+    transition = _transition(builder.state, builder.loop.initial, answer)
     if transition is None:
         return AfterGate(None, endings.failed("rejected", answer.text))
     return AfterGate(transition)

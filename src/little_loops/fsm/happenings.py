@@ -6,15 +6,19 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from little_loops.fsm.commands import Ending
+from little_loops.fsm.commands import LeftoversEnded as LeftoversEnded
+from little_loops.fsm.plain import Masked
 from little_loops.fsm.state import (
     AgentWaitKind,
     Answer,
     Changed,
+    Counted,
     Judgement,
     Limits,
     Result,
     SignalLine,
     When,
+    Workspace,
 )
 from little_loops.fsm.timestamps import Moment
 from little_loops.records import NamedTuple
@@ -29,7 +33,8 @@ class Resumed(NamedTuple):
 
     `lost`: what is known of an agent's turn that was lost with its runner. `metered`: the user has
     set slots or a budget; `over_budget`: this resume disregards the budget. `answer`: what a person
-    answered to the open gate; without one, a resume approves.
+    answered to the open gate; without one, a resume approves. `answered`: the children at a gate
+    that continue; `used`: what unfinished children have used in all.
     """
 
     at: Moment
@@ -41,6 +46,8 @@ class Resumed(NamedTuple):
     metered: bool = False
     over_budget: bool = False
     answer: Answer | None = None
+    answered: tuple[str, ...] = ()
+    used: Mapping[str, Counted] = {}
 
 
 class ActionEnded(NamedTuple):
@@ -51,6 +58,47 @@ class ActionEnded(NamedTuple):
     signal_line: SignalLine | None = None
     warnings: tuple[str, ...] = ()
     stop: int | None = None
+
+
+class ChildOutcome(NamedTuple):
+    """How a run that a state started has ended, and what it has used in all.
+
+    Its status is `crashed` if it ended without recording an ending.
+    """
+
+    status: str
+    reason: str
+    final_state: str = ""
+    iterations: int = 0
+    duration_ms: int = 0
+    message: Masked[str] = ""
+    cost_usd: float = 0.0
+    tokens: int = 0
+    turns: int = 0
+    run_id: str = ""
+
+
+class BranchesFound(NamedTuple):
+    """The names of the branches of the current state, in their order; `problem` says why they are
+    not known, or empty."""
+
+    at: Moment
+    names: tuple[str, ...] = ()
+    problem: str = ""
+
+
+class ChildEnded(NamedTuple):
+    """One of the runs that the current state started has ended, paused or was interrupted."""
+
+    at: Moment
+    child: str
+    outcome: ChildOutcome
+
+
+class ChildrenOutOfTime(NamedTuple):
+    """The loop's timeout passed while runs that the current state started were under way."""
+
+    at: Moment
 
 
 class Admitted(NamedTuple):
@@ -69,12 +117,46 @@ class Queued(NamedTuple):
 
 
 class Denied(NamedTuple):
-    """A budget does not allow an agent's turn, or not before the given time."""
+    """A budget does not allow an agent's turn, or not before the given time. `limit`: it is a limit
+    of a run above this one, `max_cost` or `max_tokens`, and ends the run."""
 
     at: Moment
     wait_for: AgentWaitKind
     reason: str
     until_wall_ms: int | None = None
+    limit: str | None = None
+
+
+class LimitsKnown(NamedTuple):
+    """Until when agents are limited, by their names in `fallbacks`, as far as the user's runs know."""
+
+    at: Moment
+    limited: Mapping[str, int] = {}
+
+
+class JudgeAnswered(NamedTuple):
+    """The judge has answered, or could not (`error`). `quotes` are the lines that it rests on,
+    `restored` the paths that changed meanwhile; `stop` is the signal that interrupted it."""
+
+    at: Moment
+    judgement: Judgement
+    result: Result
+    quotes: tuple[str, ...] = ()
+    restored: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    stop: int | None = None
+
+
+class HookEnded(NamedTuple):
+    """A hook has ended. `problem` says why it failed, empty if it did not; `stop` is the signal
+    that interrupted it."""
+
+    at: Moment
+    name: str
+    duration_ms: int = 0
+    problem: str = ""
+    stop: int | None = None
+    ending: Ending | None = None
 
 
 class Judged(NamedTuple):
@@ -138,13 +220,17 @@ class SnapshotCut(NamedTuple):
 
 
 class PathsRestored(NamedTuple):
-    """Paths were restored; `failed` says why others were not."""
+    """Paths were restored; `failed` says why others were not.
+
+    `project` is the snapshot after that, if one was taken.
+    """
 
     at: Moment
-    of: Literal["protected", "outside"]
+    of: Literal["protected", "outside", "change"]
     paths: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
     ending: Ending | None = None
+    project: str | None = None
 
 
 class StoreFailed(NamedTuple):
@@ -154,26 +240,112 @@ class StoreFailed(NamedTuple):
     why: str
 
 
-class LeftoversEnded(NamedTuple):
-    """No process of the actions is left. `names`: the processes that had to be ended.
-
-    `report`: a summary of the run, if none of its states printed one.
-    """
+class WorktreePrepared(NamedTuple):
+    """The run has its worktree."""
 
     at: Moment
-    ending: Ending
-    names: tuple[str, ...] = ()
-    report: str = ""
+    workspace: Workspace
     warnings: tuple[str, ...] = ()
 
 
+class WorkSaved(NamedTuple):
+    """The work of the run is committed; `commit` is None if it has changed nothing."""
+
+    at: Moment
+    ended: LeftoversEnded
+    commit: str | None = None
+    files: int = 0
+
+
+class BaseFound(NamedTuple):
+    """The commit that worktrees begin at, and the branch that is checked out."""
+
+    at: Moment
+    base: str
+    onto: str | None = None
+
+
+class TrainReady(NamedTuple):
+    """The commit that branches are merged on top of."""
+
+    at: Moment
+    head: str
+    ended: LeftoversEnded | None = None
+
+
+class MergeTried(NamedTuple):
+    """A branch was merged; without `commit`, there is a conflict."""
+
+    at: Moment
+    branch: str
+    commit: str | None = None
+    files: tuple[str, ...] = ()
+    reason: str = ""
+    ended: LeftoversEnded | None = None
+
+
+class MergedTreeChecked(NamedTuple):
+    """The check of a merged tree has ended; `reason` says why it did not pass."""
+
+    at: Moment
+    branch: str
+    passed: bool
+    reason: str = ""
+    ended: LeftoversEnded | None = None
+
+
+class LandingTried(NamedTuple):
+    """The user's branch was moved; or it has other commits now (`moved_to`), or was left alone for
+    the `reason`, and `command` moves it."""
+
+    at: Moment
+    moved_to: str | None = None
+    reason: str = ""
+    command: str = ""
+    ended: LeftoversEnded | None = None
+
+
+class WorktreesGone(NamedTuple):
+    """Worktrees were removed; `kept` are the paths of those that are still there."""
+
+    at: Moment
+    removed: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    ended: LeftoversEnded | None = None
+
+
+class WorktreeFailed(NamedTuple):
+    """Git could not do what was asked of it for a worktree, or for merging."""
+
+    at: Moment
+    problem: str
+    ended: LeftoversEnded | None = None
+
+
+WorktreeHappening = (
+    WorktreePrepared
+    | WorkSaved
+    | BaseFound
+    | TrainReady
+    | MergeTried
+    | MergedTreeChecked
+    | LandingTried
+    | WorktreesGone
+    | WorktreeFailed
+)
 Happening = (
     Started
     | Resumed
     | ActionEnded
+    | BranchesFound
+    | ChildEnded
+    | ChildrenOutOfTime
     | Admitted
     | Queued
     | Denied
+    | LimitsKnown
+    | JudgeAnswered
+    | HookEnded
     | Judged
     | WaitOver
     | StopAsked
@@ -182,4 +354,5 @@ Happening = (
     | PathsRestored
     | StoreFailed
     | LeftoversEnded
+    | WorktreeHappening
 )

@@ -86,6 +86,11 @@ def turn_id(run: str, step: int, attempt: int) -> str:
     return f"{run}/{step}/{attempt}"
 
 
+def session_id(run: str, step: int, attempt: int) -> str:
+    """Return the id of the session that resumes the run after the handoff of this attempt."""
+    return f"{turn_id(run, step, attempt)}/session"
+
+
 def to_record(line: Line) -> dict[str, Any]:
     return {"kind": _NAMES[type(line)], **line._asdict()}
 
@@ -166,7 +171,8 @@ def totals(spent: Account, name_of: Callable[[AgentTurn], str]) -> list[Total]:
     """Return what each group of turns cost, the most expensive first; `name_of` returns the group
     of a turn.
 
-    A pass belongs to the group of the last turn of its run, and does not count without one.
+    A verified pass is counted for the group of the last turn of its run; without such a turn, it
+    is left out.
     """
     found: dict[str, Total] = {}
     last_of: dict[str, str] = {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from little_loops.fsm import endings
 from little_loops.fsm.actions import action_of, is_agents
 from little_loops.fsm.commands import Ending, Wait
-from little_loops.fsm.schema import FSMLoop, StateConfig
+from little_loops.fsm.schema import FSMLoop, StateConfig, starts_runs
 from little_loops.fsm.state import LoopState
 from little_loops.fsm.timestamps import Moment
 from little_loops.fsm.values import author_context
@@ -58,6 +58,13 @@ def exceeded(loop: FSMLoop, run: LoopState, at: Moment, state: str) -> Ending | 
     return None
 
 
+def exceeded_by_agent(loop: FSMLoop, run: LoopState, at: Moment) -> Ending | None:
+    """Return the ending for the first limit that prevents an agent's turn now, or None."""
+    agent = StateConfig(action="/judge")
+    endings_found = (guard(loop, run, at, agent) for guard in GUARDS)
+    return next((ending for ending in endings_found if ending is not None), None)
+
+
 def _time(loop: FSMLoop, run: LoopState, at: Moment, state: StateConfig) -> Ending | None:
     """Return the ending if the loop's timeout has passed, else None; never for its `on_timeout`
     state."""
@@ -81,16 +88,23 @@ def _cost(loop: FSMLoop, run: LoopState, at: Moment, state: StateConfig) -> Endi
 
 def _tokens(loop: FSMLoop, run: LoopState, at: Moment, state: StateConfig) -> Ending | None:
     """Return the ending if this is an agent's action and the token limit is used up, else None."""
-    used = sum(receipt.tokens for receipt in run.costs.values())
     given = run.limits.max_tokens
     allowed = loop.max_tokens if given is None else given
-    if allowed is None or used < allowed or not _is_agents(state, run):
+    if allowed is None:
+        return None
+    used = sum(receipt.tokens for receipt in run.costs.values())
+    if used < allowed or not _is_agents(state, run):
         return None
     return endings.failed("max_tokens", f"the agents have used {used} of {allowed} tokens")
 
 
 def _is_agents(state: StateConfig, run: LoopState) -> bool:
-    """Return whether an agent runs the state's action; False if the action is invalid."""
+    """Return whether an agent runs the state's action, or one of the loop that it starts; False if
+    the action is invalid."""
+    if starts_runs(state):
+        from little_loops.fsm.evidence import starts_agents  # few loops start others
+
+        return starts_agents(state, run.context)
     try:
         return is_agents(action_of(state, author_context(run.context, state)))
     # The action is invalid, which is reported when it is due to run.

@@ -26,7 +26,14 @@ from little_loops.fsm.check_steps import (
     note_rerun,
     verdict_after_rules,
 )
-from little_loops.fsm.commands import Command, Ending, EndLeftovers, Finish, Judge
+from little_loops.fsm.commands import (
+    Command,
+    Ending,
+    EndLeftovers,
+    Finish,
+    GatherChildren,
+    Judge,
+)
 from little_loops.fsm.events import (
     ActionStart,
     Entry,
@@ -38,15 +45,21 @@ from little_loops.fsm.events import (
     StateEnter,
     TransitionTaken,
 )
-from little_loops.fsm.evidence import Rerun
-from little_loops.fsm.handoffs import after_handoff, hand_off
+from little_loops.fsm.evidence import Rerun, is_best_moved, trees_of
 from little_loops.fsm.happenings import (
     ActionEnded,
     Admitted,
+    BaseFound,
+    BranchesFound,
+    ChildEnded,
+    ChildrenOutOfTime,
     Denied,
     Happening,
+    HookEnded,
+    JudgeAnswered,
     Judged,
     LeftoversEnded,
+    LimitsKnown,
     PathsRestored,
     Queued,
     Resumed,
@@ -56,6 +69,9 @@ from little_loops.fsm.happenings import (
     StopAsked,
     StoreFailed,
     WaitOver,
+    WorktreeFailed,
+    WorktreeHappening,
+    WorktreePrepared,
 )
 from little_loops.fsm.last_check import (
     has_passed,
@@ -64,7 +80,13 @@ from little_loops.fsm.last_check import (
     may_judge,
     path_to_check,
 )
-from little_loops.fsm.limits import exceeded, iterations_allowed, time_left_ms, wait_for
+from little_loops.fsm.limits import (
+    exceeded,
+    exceeded_by_agent,
+    iterations_allowed,
+    time_left_ms,
+    wait_for,
+)
 from little_loops.fsm.next_action import action_due
 from little_loops.fsm.record_events import (
     end_of_step,
@@ -78,7 +100,6 @@ from little_loops.fsm.record_events import (
     note_not_begun,
     note_resume,
 )
-from little_loops.fsm.record_trees import Look, note_tree_result
 from little_loops.fsm.routing import find_transition, no_transition
 from little_loops.fsm.schema import (
     AS_ERROR,
@@ -89,9 +110,13 @@ from little_loops.fsm.schema import (
     FSMLoop,
     Transition,
     effective_condition,
+    keeper_of,
+    keeps_best,
+    starts_runs,
 )
 from little_loops.fsm.signals import SIGNALS
-from little_loops.fsm.state import FORMAT, Judgement, LoopState, Note, Result
+from little_loops.fsm.state import FORMAT, Halt, Judgement, LoopState, Note, Result
+from little_loops.fsm.step_builder import StepBuilder
 from little_loops.fsm.terminal_states import (
     MAINTAIN,
     end_in_terminal,
@@ -104,10 +129,12 @@ from little_loops.fsm.tree_steps import (
     before_action,
     before_end,
     before_success,
+    first_snapshot,
     found_verdict,
     in_success,
+    undo_change,
 )
-from little_loops.fsm.turn import Turn
+from little_loops.fsm.turn_hosts import gives_way
 from little_loops.fsm.verdicts import judge_action, judge_source, with_source
 from little_loops.fsm.waits import host_wait, retry_wait_ms, to_ms
 from little_loops.records import NamedTuple
@@ -115,6 +142,8 @@ from little_loops.templates.render import TemplateError, Unresolved
 
 if TYPE_CHECKING:
     from little_loops.fsm.gates import AfterGate
+    from little_loops.fsm.hooks import Point
+    from little_loops.fsm.record_trees import Look
 
 ENGINE_SIGNALS = tuple(SIGNALS.values())
 """Signals with an effect; signals of a user's own patterns are recorded and change nothing."""
@@ -133,94 +162,130 @@ def advance(
 
     `notes` are what people have sent the run since the last call.
     """
-    turn = Turn(loop, run, happening.at, notes)
+    builder = StepBuilder(loop, run, happening.at, notes)
     if not isinstance(happening, Resumed):  # its event comes first
-        _receive_notes(turn)
-    command = _answer(turn, happening)
+        _receive_notes(builder)
+    command = _answer(builder, happening)
     if isinstance(command, EndLeftovers):
-        command = before_end(turn, command.ending)
-    return Step(turn.run, tuple(turn.events), command)
+        command = before_end(builder, command.ending)
+    if isinstance(command, EndLeftovers):  # what agents did to the files is known before the hook
+        command = _hook(builder, "end", ending=command.ending) or command
+    return Step(builder.run, tuple(builder.events), command)
 
 
-def _receive_notes(turn: Turn) -> None:
+def _receive_notes(builder: StepBuilder) -> None:
     """Record the notes that people have sent, if any."""
-    if turn.notes:
+    if builder.notes:
         from little_loops.fsm.notes import receive  # few runs get notes
 
-        receive(turn)
+        receive(builder)
 
 
-def _answer(turn: Turn, happening: Happening) -> Command:
+def _answer(builder: StepBuilder, happening: Happening) -> Command:
     """Handle a happening. Return the next command."""
     match happening:
-        case Started():
-            return _start(turn)
-        case Resumed():
-            return _resume(turn, happening)
-        case ActionEnded():
-            return _ended(turn, happening)
-        case Admitted() | Queued() | Denied():
-            return _admission(turn, happening)
-        case Judged():
-            return _route(turn, happening.judgement, by_condition=True)
+        case Started() | Resumed():
+            return _begin(builder, happening)
+        case ActionEnded() | BranchesFound() | ChildEnded() | ChildrenOutOfTime():
+            return _ended(builder, happening)
+        case Admitted() | Queued() | Denied() | LimitsKnown():
+            return _admission(builder, happening)
+        case HookEnded():
+            return _after_hook(builder, happening)
+        case Judged() | JudgeAnswered():
+            return _judgement(builder, happening)
         case WaitOver():
-            return _after_wait(turn)
+            return _after_wait(builder)
         case StopAsked():
-            return _stopped(turn, happening.signal)
+            return _stopped(builder, happening.signal)
         case SnapshotTaken() | SnapshotCut() | PathsRestored() | StoreFailed():
-            return _after_snapshot(turn, happening)
+            return _after_snapshot(builder, happening)
         case LeftoversEnded():
-            return _end(turn, happening)
+            return _end(builder, happening)
         case _:
-            assert_never(happening)
+            return _of_worktree(builder, happening)
 
 
-def _end(turn: Turn, ended: LeftoversEnded) -> Command:
+def _judgement(builder: StepBuilder, answer: Judged | JudgeAnswered) -> Command:
+    """Continue with the verdict of a condition, or of the judge, which is recorded first."""
+    if isinstance(answer, Judged):
+        return _judged(builder, answer.judgement, by_condition=True)
+    from little_loops.fsm.judges import note_answer  # few loops have a judge
+
+    note_answer(builder, answer)
+    if answer.stop is not None:
+        return EndLeftovers(endings.interrupted(answer.stop))
+    return _route_judged(builder)
+
+
+def _begin(builder: StepBuilder, happening: Started | Resumed) -> Command:
+    return _start(builder) if isinstance(happening, Started) else _resume(builder, happening)
+
+
+def _end(builder: StepBuilder, ended: LeftoversEnded) -> Command:
     """Record the end and finish, unless another snapshot is needed because processes had to be
     ended."""
-    note_leftovers(turn, ended)
-    if (look := after_leftovers(turn, ended)) is not None:
+    note_leftovers(builder, ended)
+    if (look := after_leftovers(builder, ended)) is not None:
         return look
-    note_end(turn, ended)
+    return _finish(builder, ended)
+
+
+def _finish(builder: StepBuilder, ended: LeftoversEnded) -> Command:
+    """Record the end and finish, once the work of a run in a worktree is saved."""
+    if builder.run.workspace is not None:
+        from little_loops.fsm.worktree_steps import at_end  # few runs have worktrees
+
+        due = at_end(builder, ended)
+        if not isinstance(due, LeftoversEnded):
+            return due
+        ended = due
+    note_end(builder, ended)
     return Finish(ended.ending)
 
 
-def _start(turn: Turn) -> Command:
+def _start(builder: StepBuilder) -> Command:
     """Record the start of the run, and move to its initial state."""
-    run = turn.run
+    run = builder.run
     trees = run.trees
     evidence = None if trees is None else trees.off or "on"
-    turn.note(
-        LoopStart(run.loop, turn.loop.initial, run.scope, FORMAT, run.limits, evidence, run.metered)
+    builder.note(
+        LoopStart(
+            run.loop, builder.loop.initial, run.scope, FORMAT, run.limits, evidence, run.metered
+        )
     )
-    return _arrive(turn)
+    if trees_of(run) is None and keeper_of(builder.loop) is not None:
+        return EndLeftovers(endings.failed("error", "`keep: best` needs evidence"))
+    return _prepare(builder) or _hook(builder, "start") or _arrive(builder)
 
 
 # ── arriving in a state ────────────────────────────────────────────────────────────────────────
 
 
-def _arrive(turn: Turn) -> Command:
+def _arrive(builder: StepBuilder) -> Command:
     """Enter the next state, unless a limit or a wait comes first."""
-    move = turn.run.move
+    move = builder.run.move
     assert move is not None, "a moving run is headed somewhere"
-    if is_used_up(turn.loop, turn.run, move):
-        if may_judge(turn.loop, turn.run, move):
-            return _enter(turn, at_limit=True)
-        return _out_of_iterations(turn)
-    if is_new_iteration(turn.loop, turn.run, move):
-        _count_iteration(turn, waits_itself=move.retry)
-    if turn.run.wait is not None:
-        return wait_for(turn.loop, turn.run, turn.at)
-    return _enter(turn)
+    if is_used_up(builder.loop, builder.run, move):
+        if may_judge(builder.loop, builder.run, move):
+            return _enter(builder, at_limit=True)
+        return _out_of_iterations(builder)
+    if is_new_iteration(builder.loop, builder.run, move):
+        _count_iteration(builder, waits_itself=move.retry)
+    if builder.run.wait is not None:
+        return wait_for(builder.loop, builder.run, builder.at)
+    return _enter(builder)
 
 
-def _count_iteration(turn: Turn, *, waits_itself: bool) -> None:
+def _count_iteration(builder: StepBuilder, *, waits_itself: bool) -> None:
     """Record a new iteration, with the loop's backoff; a retry (`waits_itself`) has its own wait
     instead."""
-    wait_ms = 0 if waits_itself else max(to_ms(turn.loop.backoff), _requested_wait_ms(turn.run))
-    turn.note(Iteration(turn.run.iteration + 1, wait_ms))
+    wait_ms = (
+        0 if waits_itself else max(to_ms(builder.loop.backoff), _requested_wait_ms(builder.run))
+    )
+    builder.note(Iteration(builder.run.iteration + 1, wait_ms))
     if waits_itself:
-        _note_retry_wait(turn)
+        _note_retry_wait(builder)
 
 
 def _requested_wait_ms(run: LoopState) -> int:
@@ -229,38 +294,40 @@ def _requested_wait_ms(run: LoopState) -> int:
     return 0 if left is None else left.wait_ms
 
 
-def _note_retry_wait(turn: Turn) -> None:
-    run = turn.run
-    if wait_ms := retry_wait_ms(turn.loop, turn.state, run.retries):
-        turn.note(RetryWait(run.current_state, run.attempt + 1, wait_ms))
+def _note_retry_wait(builder: StepBuilder) -> None:
+    run = builder.run
+    if wait_ms := retry_wait_ms(builder.loop, builder.state, run.retries):
+        builder.note(RetryWait(run.current_state, run.attempt + 1, wait_ms))
 
 
-def _enter(turn: Turn, *, at_limit: bool = False) -> Command:
+def _enter(builder: StepBuilder, *, at_limit: bool = False) -> Command:
     """Enter the state that the run is moving to, unless a limit or a missing proof prevents it."""
-    run, move = turn.run, turn.run.move
+    run, move = builder.run, builder.run.move
     assert move is not None, "a moving run is headed somewhere"
-    if (ending := exceeded(turn.loop, run, turn.at, move.target)) is not None:
-        return _end_at_limit(turn, ending, move.target)
-    if (due := before_success(turn)) is not None:
-        return _recheck_before_success(turn, due)
+    if (ending := exceeded(builder.loop, run, builder.at, move.target)) is not None:
+        return _end_at_limit(builder, ending, move.target)
+    if (due := before_success(builder)) is not None:
+        return _recheck_before_success(builder, due)
+    if builder.loop.states[move.target].terminal and (undo := undo_change(builder)) is not None:
+        return undo
     step = run.step if move.retry else run.step + 1
-    turn.note(StateEnter(move.target, run.iteration, step, move.reason, at_limit))
-    return _act(turn)
+    builder.note(StateEnter(move.target, run.iteration, step, move.reason, at_limit))
+    return _act(builder)
 
 
-def _recheck_before_success(turn: Turn, due: Command | Judgement | Rerun) -> Command:
+def _recheck_before_success(builder: StepBuilder, due: Command | Judgement | Rerun) -> Command:
     """Rerun checks that have not passed on the current tree before a success state is entered."""
     if isinstance(due, Rerun):
-        if (ending := exceeded(turn.loop, turn.run, turn.at, due.state)) is not None:
-            return _end_at_limit(turn, ending, due.state)
-        note_rerun(turn, due)
-        return _act(turn)
-    return _route(turn, due) if isinstance(due, Judgement) else due
+        if (ending := exceeded(builder.loop, builder.run, builder.at, due.state)) is not None:
+            return _end_at_limit(builder, ending, due.state)
+        note_rerun(builder, due)
+        return _act(builder)
+    return _route(builder, due) if isinstance(due, Judgement) else due
 
 
-def _out_of_iterations(turn: Turn) -> Command:
-    allowed = iterations_allowed(turn.loop, turn.run)
-    where = f"still in `{turn.run.current_state}`"
+def _out_of_iterations(builder: StepBuilder) -> Command:
+    allowed = iterations_allowed(builder.loop, builder.run)
+    where = f"still in `{builder.run.current_state}`"
     return EndLeftovers(endings.failed("max_iterations", f"{_iterations_text(allowed)}, {where}"))
 
 
@@ -268,68 +335,188 @@ def _iterations_text(count: int) -> str:
     return f"{count} iteration{'' if count == 1 else 's'}"
 
 
-def _end_at_limit(turn: Turn, ending: Ending, next_state: str) -> Command:
+def _end_at_limit(builder: StepBuilder, ending: Ending, next_state: str) -> Command:
     """End the run at a limit. The loop's timeout runs `on_timeout` first, once; `next_state` is
     where a resume continues."""
-    if turn.run.timed_out_in is not None:
+    if builder.run.timed_out_in is not None:
         return EndLeftovers(endings.LOOP_TIMEOUT)
     if ending.reason == "loop_timeout":
-        return _time_is_up(turn, next_state)
+        return _time_is_up(builder, next_state)
     return EndLeftovers(ending)
+
+
+# ── worktrees ───────────────────────────────────────────────────────────────────────────────────
+
+
+def _prepare(builder: StepBuilder) -> Command | None:
+    """Return the command that gives the run its worktree; None if it has it, or needs none."""
+    if builder.loop.worktree is None:
+        return None
+    from little_loops.fsm.worktree_steps import preparation_due  # few runs have worktrees
+
+    return preparation_due(builder)
+
+
+def _of_worktree(builder: StepBuilder, happening: WorktreeHappening) -> Command:
+    """Record what was done for a worktree or for merging, and continue where that was needed."""
+    from little_loops.fsm import child_steps, worktree_steps  # few runs have worktrees
+
+    worktree_steps.record(builder, happening)
+    match happening:
+        case WorktreePrepared():
+            return _hook(builder, "start") or _take_up(builder)
+        case BaseFound():
+            return child_steps.begin(builder)
+        case WorktreeFailed():
+            return _worktree_failed(builder, happening)
+        case _ if happening.ended is not None:
+            return _finish(builder, happening.ended)
+        case _:
+            return child_steps.follow(builder)
+
+
+def _worktree_failed(builder: StepBuilder, failed: WorktreeFailed) -> Command:
+    """End the run, or continue with the verdict `error` in the state whose branches it was for."""
+    if failed.ended is not None:
+        ending = endings.failed(ERROR, failed.problem)
+        note_end(builder, failed.ended._replace(ending=ending))
+        return Finish(ending)
+    if builder.run.step == 0:  # its own worktree
+        return EndLeftovers(endings.failed(ERROR, failed.problem))
+    children = builder.run.own_children
+    if children is None:
+        return _cannot_act(builder, failed.problem)
+    return GatherChildren(children.state, children, Judgement(ERROR, failed.problem))
 
 
 # ── acting ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _act(turn: Turn, admitted: Admitted | None = None) -> Command:
+def _act(builder: StepBuilder, admitted: Admitted | None = None) -> Command:
     """Return the command for the current state: its action, which is recorded as started, its
     decision, or the end.
 
     What must come first is returned instead: a rerun, a snapshot, or the request for an agent to
     start unless it is `admitted`.
     """
-    state = turn.state
-    if (unproved := in_success(turn)) is not None:
-        return _recheck_before_success(turn, unproved)
+    state = builder.state
+    if (unproved := in_success(builder)) is not None:
+        return _recheck_before_success(builder, unproved)
     if state.action is None:
         if state.terminal:
-            return end_in_terminal(turn) or _arrive(turn)
-        return _judge_or_ask(turn, judge_source(state, turn.run))
-    if admitted is None and (request := admission_due(turn)) is not None:
+            return end_in_terminal(builder) or _arrive(builder)
+        return _judge_or_ask(builder, judge_source(state, builder.run))
+    if (hook := _hook(builder, "entry")) is not None:
+        return hook
+    if admitted is None and (request := _host_due(builder) or admission_due(builder)) is not None:
         return request
-    if (first := before_action(turn)) is not None:
+    if (first := before_action(builder)) is not None:
         return first
+    if is_best_moved(builder.loop, builder.run):
+        from little_loops.fsm.measuring import measure_first  # few loops keep the best
+
+        return _take(builder, measure_first(builder))
+    return _start_action(builder, admitted)
+
+
+def _start_action(builder: StepBuilder, admitted: Admitted | None) -> Command:
+    """Return the command for the current state's action, which is recorded as started."""
+    state = builder.state
+    if starts_runs(state):
+        from little_loops.fsm.child_steps import begin  # few loops start others
+
+        return begin(builder)
     try:
-        due = action_due(turn.loop, turn.run, turn.at)
+        due = action_due(builder.loop, builder.run, builder.at)
     except Unresolved as problem:
-        return _cannot_act(turn, _why_missing(turn.run, problem))
+        return _cannot_act(builder, _why_missing(builder.run, problem))
     except TemplateError as problem:
-        return _cannot_act(turn, str(problem))
+        return _cannot_act(builder, str(problem))
     command = limited(due.command, admitted)
-    turn.note(
+    builder.note(
         ActionStart(
             due.shown,
-            turn.run.current_state,
+            builder.run.current_state,
             command.job.attempt,
             type_of(due.action),
             state.terminal,
             due.session_id,
             state.label,
-            **check_fields(turn),
+            **check_fields(builder),
         )
     )
     return command
 
 
-def _admission(turn: Turn, answer: Admitted | Queued | Denied) -> Command:
-    """Start an agent's turn, or wait until it may start, or pause."""
+def _of_children(
+    builder: StepBuilder, happening: BranchesFound | ChildEnded | ChildrenOutOfTime
+) -> Command:
+    """Start the branches of a state, continue after the end of a child, or stop all of them at the
+    loop's timeout."""
+    from little_loops.fsm import child_steps  # few loops start others
+
+    if isinstance(happening, BranchesFound):
+        if happening.problem:
+            return _cannot_act(builder, happening.problem)
+        return child_steps.start_branches(builder, happening.names)
+    if isinstance(happening, ChildrenOutOfTime):
+        child_steps.halt(builder, child_steps.OUT_OF_TIME)
+        return child_steps.follow(builder)
+    command = child_steps.ended(builder, happening)
+    if isinstance(command, EndLeftovers) and child_steps.is_out_of_time(builder):
+        return _time_is_up(builder, builder.run.current_state)
+    return command
+
+
+def _act_again(builder: StepBuilder) -> Command:
+    """Run the action of the current state again in the same step, unless a limit was reached."""
+    here = builder.run.current_state
+    if (ending := exceeded(builder.loop, builder.run, builder.at, here)) is not None:
+        return _end_at_limit(builder, ending, here)
+    return _act(builder)
+
+
+def _host_due(builder: StepBuilder) -> Command | None:
+    """Return the command that precedes the choice of an agent; None with only one."""
+    if not (builder.loop.fallback or builder.state.fallback):
+        return None
+    from little_loops.fsm.fallbacks import choice_due  # few loops have a fallback
+
+    return choice_due(builder)
+
+
+def _choose_host(builder: StepBuilder, known: LimitsKnown) -> Command:
+    """Start the turn of the agent that is available, or wait for one."""
+    from little_loops.fsm.fallbacks import choose  # few loops have a fallback
+
+    found = choose(builder, known)
+    if found is None:
+        return _act(builder)
+    return _route(builder, found) if isinstance(found, Judgement) else found
+
+
+def _give_way(builder: StepBuilder) -> Command:
+    """Let the next agent take the turn, in the same step."""
+    from little_loops.fsm.fallbacks import give_way  # few loops have a fallback
+
+    give_way(builder)
+    return _act_again(builder)
+
+
+def _admission(builder: StepBuilder, answer: Admitted | Queued | Denied | LimitsKnown) -> Command:
+    """Start an agent's turn or session, or wait until it may start, or pause."""
     match answer:
+        case LimitsKnown():
+            return _choose_host(builder, answer)
+        case Admitted() if builder.run.phase == "judged":
+            builder.admitted = answer
+            return _route_judged(builder)
         case Admitted():
-            return _act(turn, answer)
+            return _act_after_handoff(builder, answer)
         case Queued():
-            return queue(turn, answer)
+            return queue(builder, answer)
         case Denied():
-            return deny(turn, answer)
+            return deny(builder, answer)
         case _:
             assert_never(answer)
 
@@ -343,226 +530,392 @@ def _why_missing(run: LoopState, problem: Unresolved) -> str:
             return str(problem)
 
 
-def _cannot_act(turn: Turn, why: str) -> Command:
+def _cannot_act(builder: StepBuilder, why: str) -> Command:
     """Handle an action that cannot be started: continue as with an error, and record why."""
-    warning = RunWarning(f"state `{turn.run.current_state}`: {why}", turn.run.current_state)
-    if turn.state.terminal:
-        turn.note(warning)
-        return end_in_terminal(turn) or _arrive(turn)
-    if find_transition(turn.loop, turn.run, ERROR) is not None:
-        turn.note(warning)  # the run continues elsewhere, and no other event would say why
-    return _route(turn, Judgement(ERROR, why))
+    warning = RunWarning(f"state `{builder.run.current_state}`: {why}", builder.run.current_state)
+    if builder.state.terminal:
+        builder.note(warning)
+        return end_in_terminal(builder) or _arrive(builder)
+    if find_transition(builder.loop, builder.run, ERROR) is not None:
+        builder.note(warning)  # the run continues elsewhere, and no other event would say why
+    return _route(builder, Judgement(ERROR, why))
 
 
 # ── what the end of an action means ────────────────────────────────────────────────────────────
 
 
-def _ended(turn: Turn, ended: ActionEnded) -> Command:
+def _ended(
+    builder: StepBuilder, ended: ActionEnded | BranchesFound | ChildEnded | ChildrenOutOfTime
+) -> Command:
     """Record the end of an action, and decide what follows; if a stop ended it, the run is
     interrupted."""
+    if not isinstance(ended, ActionEnded):
+        return _of_children(builder, ended)
     if ended.stop is not None:
-        note_cut(turn, ended.result)
+        note_cut(builder, ended.result)
         return EndLeftovers(endings.interrupted(ended.stop))
-    note_ended(turn, ended)
-    return _settle(turn)
+    note_ended(builder, ended)
+    return _settle(builder)
 
 
-def _settle(turn: Turn) -> Command:
+def _settle(builder: StepBuilder) -> Command:
     """Decide what the end of an action means: stop, timeout, signal line, host or condition, in
     this order."""
-    if (first := after_action(turn)) is not None:
+    if (first := after_action(builder)) is not None:
         return first
-    run, result = turn.run, turn.result
-    if run.timed_out_in is not None:
-        return EndLeftovers(endings.LOOP_TIMEOUT)
-    if turn.state.terminal:
-        warn_of_failure(turn)
-        return end_in_terminal(turn) or _arrive(turn)
+    run, result = builder.run, builder.result
+    if run.timed_out_in is not None or builder.state.terminal:
+        return _finish_state(builder)
     if result.cut_by == "loop":
-        return _time_is_up(turn, run.current_state)
-    if (found := found_verdict(turn)) is not None:
-        return _route(turn, found)
+        return _time_is_up(builder, run.current_state)
+    if (found := found_verdict(builder)) is not None:
+        return _route(builder, found)
     if (
         result.cut_by == "none"
         and run.signal_line is not None
         and run.signal_line.type in ENGINE_SIGNALS
     ):
-        return _handle_signal_line(turn)
+        return _handle_signal_line(builder)
+    if gives_way(builder.loop, run, result):
+        return _give_way(builder)
     if result.agent in ("auth", "billing"):
         return EndLeftovers(endings.failed(result.agent, result.reason or result.agent))
     if result.agent == "wait":
-        return _wait_for_host(turn, result)
-    return _judge_or_ask(turn, judge_action(turn.state, run, turn.loop.idle_timeout))
+        return _wait_for_host(builder, result)
+    return _judge_or_ask(builder, judge_action(builder.state, run, builder.loop.idle_timeout))
 
 
-def _handle_signal_line(turn: Turn) -> Command:
+def _finish_state(builder: StepBuilder) -> Command:
+    """End the run, or start its next cycle, after the action of a state whose verdict changes
+    nothing."""
+    if (hook := _hook(builder, "exit")) is not None:
+        return hook
+    if builder.run.timed_out_in is not None:
+        return EndLeftovers(endings.LOOP_TIMEOUT)
+    warn_of_failure(builder)
+    return end_in_terminal(builder) or _arrive(builder)
+
+
+def _handle_signal_line(builder: StepBuilder) -> Command:
     """Hand off, stop, or continue as with an error, as the action's signal line requires."""
-    line = turn.run.signal_line
+    line = builder.run.signal_line
     assert line is not None, "there is a signal line to obey"
     if line.type == "handoff":
-        return hand_off(turn, line.payload) or _act(turn)
+        from little_loops.fsm.handoffs import hand_off  # most actions hand nothing off
+
+        return hand_off(builder, line.payload) or _act(builder)
     if line.type == "stop":
         return EndLeftovers(endings.STOPPED._replace(message=line.payload))
-    return _route(turn, Judgement(ERROR, line.payload or "the action printed FATAL_ERROR"))
+    return _route(builder, Judgement(ERROR, line.payload or "the action printed FATAL_ERROR"))
 
 
-def _judge_or_ask(turn: Turn, judged: Judgement | Judge) -> Command:
+def _judge_or_ask(builder: StepBuilder, judged: Judgement | Judge) -> Command:
     """Route a verdict, or return the command to judge what only the engine can judge."""
     if isinstance(judged, Judge):
         return judged
-    condition_spoke = judged.verdict != TIMEOUT and turn.run.phase in ("judging", "entered")
-    return _route(turn, judged, by_condition=condition_spoke)
+    condition_spoke = judged.verdict != TIMEOUT and builder.run.phase in ("judging", "entered")
+    return _judged(builder, judged, by_condition=condition_spoke)
 
 
-def _wait_for_host(turn: Turn, result: Result) -> Command:
+def _judged(builder: StepBuilder, judgement: Judgement, *, by_condition: bool) -> Command:
+    """Route a verdict, unless the check has to be measured again first."""
+    state = builder.state
+    if state.repeat > 1 or keeps_best(state):
+        from little_loops.fsm.measuring import AGAIN, after_measurement  # few loops measure so
+
+        measured = after_measurement(builder, judgement)
+        if measured == AGAIN:
+            return _act_again(builder)
+        judgement = measured
+    return _route(builder, judgement, by_condition=by_condition)
+
+
+def _wait_for_host(builder: StepBuilder, result: Result) -> Command:
     """Wait for a usage limit or an overloaded service; not an iteration, but bounded."""
-    host = turn.loop.host.under(turn.state.host)
-    wait = host_wait(turn.run, host, result, turn.at)
+    host = builder.loop.host.under(builder.state.host)
+    wait = host_wait(builder.run, host, result, builder.at)
     if wait.too_long:
-        return _route(turn, Judgement(ERROR, f"{wait.reason}; longer than `max_wait`"))
-    here, until_wall_ms = turn.run.current_state, turn.at.wall_ms + wait.wait_ms
-    turn.note(HostWait(here, wait.reason, until_wall_ms, wait.wait_ms, wait.least_ms))
-    return wait_for(turn.loop, turn.run, turn.at)
+        return _route(builder, Judgement(ERROR, f"{wait.reason}; longer than `max_wait`"))
+    here, until_wall_ms = builder.run.current_state, builder.at.wall_ms + wait.wait_ms
+    builder.note(HostWait(here, wait.reason, until_wall_ms, wait.wait_ms, wait.least_ms))
+    return wait_for(builder.loop, builder.run, builder.at)
 
 
 # ── routing ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _route(turn: Turn, judgement: Judgement, *, by_condition: bool = False) -> Command:
+def _route(builder: StepBuilder, judgement: Judgement, *, by_condition: bool = False) -> Command:
     """Take the transition of the verdict, or end the run if there is none."""
-    condition = effective_condition(turn.state)
+    condition = effective_condition(builder.state)
     if by_condition and condition is not None:
-        judgement = with_source(turn.state, judgement)
-        note_evaluated(turn, condition, judgement)
-    if turn.run.timed_out_in is not None:
+        judgement = with_source(builder.state, judgement)
+        note_evaluated(builder, condition, judgement)
+    if builder.run.timed_out_in is not None:
         return EndLeftovers(endings.LOOP_TIMEOUT)
-    decided = verdict_after_rules(turn, judgement)
+    decided = verdict_after_rules(builder, judgement)
     if isinstance(decided, Rerun):
-        return _recheck_before_success(turn, decided)
-    return _follow(turn, decided, judgement)
+        return _recheck_before_success(builder, decided)
+    return _follow(builder, decided, judgement)
 
 
-def _follow(turn: Turn, judgement: Judgement, judged: Judgement) -> Command:
+def _route_judged(builder: StepBuilder) -> Command:
+    """Continue after a verdict was recorded; a finding since then, such as a file that could not be
+    restored, comes first."""
+    assert builder.run.judgement is not None, "a judged run has its judgement"
+    return _route(builder, found_verdict(builder) or builder.run.judgement)
+
+
+def _follow(builder: StepBuilder, judgement: Judgement, judged: Judgement) -> Command:
     """Take the transition of a verdict, or end the run if there is none; `judged` is the verdict
     before the rules of evidence were applied."""
-    if (headed := headed_for(turn, judgement)) is not None:
-        return _take(turn, Transition(headed.target, headed.reason), passed=headed.passed)
-    transition = find_transition(turn.loop, turn.run, judgement.verdict)
+    if builder.state.judge is not None:
+        ruled = _second_opinion(builder, judgement)
+        if not isinstance(ruled, Judgement):
+            return ruled
+        judgement = ruled
+    if keeps_best(builder.state) and (first := _weigh(builder, judgement, judged)) is not None:
+        return first
+    if (headed := headed_for(builder, judgement)) is not None:
+        return _take(builder, Transition(headed.target, headed.reason), passed=headed.passed)
+    transition = find_transition(builder.loop, builder.run, judgement.verdict)
+    leaves = transition is None or transition.target != CURRENT
+    if leaves and (hook := _hook(builder, "exit", judgement=judgement)) is not None:
+        return hook
     if transition is None and judgement.verdict == STALLED:
-        return end_stalled(turn, judgement, judged)
+        return end_stalled(builder, judgement, judged)
     if transition is None:
-        return EndLeftovers(no_transition(turn.loop, turn.run, judgement))
-    if (end := disproved(turn, judgement, transition)) is not None:
+        return EndLeftovers(no_transition(builder.loop, builder.run, judgement))
+    if (end := disproved(builder, judgement, transition)) is not None:
         return end
-    if has_passed(turn.run, judgement.verdict):
-        return _take(turn, path_to_check(turn.loop, turn.run, transition), passed=True)
-    return _take(turn, transition)
+    if has_passed(builder.run, judgement.verdict):
+        return _take(builder, path_to_check(builder.loop, builder.run, transition), passed=True)
+    return _take(builder, transition)
 
 
-def _take(turn: Turn, transition: Transition, *, passed: bool = False) -> Command:
+def _second_opinion(builder: StepBuilder, judgement: Judgement) -> Command | Judgement:
+    """Return the verdict with that of the judge; if it has to be asked first, the command, or the
+    ending at a limit."""
+    from little_loops.fsm import judges  # few loops have a judge
+
+    if not judges.is_due(builder, judgement):
+        return judgement
+    if (found := judges.ruled(builder, judgement)) is not None:
+        return found
+    ending = exceeded_by_agent(builder.loop, builder.run, builder.at)
+    if ending is not None:
+        return _end_at_limit(builder, ending, builder.run.current_state)
+    return judges.ask(builder, judgement)
+
+
+def _weigh(builder: StepBuilder, judgement: Judgement, judged: Judgement) -> Command | None:
+    """Decide what becomes of the files that were measured. Return what comes first: restoring files
+    or another measurement; else None."""
+    from little_loops.fsm.measuring import AGAIN, weigh  # few loops keep the best
+
+    first = weigh(builder, judgement, judged)
+    return _act_again(builder) if first == AGAIN else first
+
+
+def _take(builder: StepBuilder, transition: Transition, *, passed: bool = False) -> Command:
     """Record a transition and move to its target; `passed` marks the pass of a check at the
     iteration limit."""
-    here = turn.run.current_state
+    here = builder.run.current_state
     again = transition.target == CURRENT
     to = here if again else transition.target
     if not again:
-        end_of_step(turn)
-    turn.note(TransitionTaken(here, to, transition.reason, again, passed=passed))
-    return _arrive(turn)
+        end_of_step(builder)
+    builder.note(TransitionTaken(here, to, transition.reason, again, passed=passed))
+    return _arrive(builder)
+
+
+# ── hooks ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def _hook(
+    builder: StepBuilder,
+    point: Point,
+    *,
+    judgement: Judgement | None = None,
+    ending: Ending | None = None,
+) -> Command | None:
+    """Return the next hook to run at this point of the run, or the first snapshot, if the hook would
+    be the first to change files; None if there is no hook."""
+    state = builder.state
+    if builder.loop.hooks is None and state.before is None and state.after is None:
+        return None  # as in most loops
+    from little_loops.fsm.hooks import hook_due  # few loops have hooks
+
+    hook = hook_due(builder, point, judgement, ending)
+    if hook is None or ending is not None:
+        return hook
+    return first_snapshot(builder) or hook
+
+
+def _after_hook(builder: StepBuilder, ended: HookEnded) -> Command:
+    """Record the end of a hook, and continue where it was run; a required one that failed prevents
+    what comes after it."""
+    if ended.stop is not None:
+        return EndLeftovers(ended.ending or endings.interrupted(ended.stop))
+    from little_loops.fsm.hooks import note_hook  # few loops have hooks
+
+    problem = note_hook(builder, ended)
+    if ended.ending is not None:
+        return EndLeftovers(ended.ending)
+    if ended.name == "before_run":
+        return _take_up(builder) if not problem else EndLeftovers(endings.failed("hook", problem))
+    if problem and builder.run.phase == "entered":
+        return _route(builder, Judgement(ERROR, problem))
+    match builder.run.phase:
+        case "judging":
+            return _settle(builder)
+        case "judged":
+            return _route_judged(builder)
+        case _:
+            return _act(builder)
+
+
+def _take_up(builder: StepBuilder) -> Command:
+    """Start or continue a run whose first hook has run; the log has what a resume is to do."""
+    resumed = Resumed(builder.at)
+    gate = _answered_gate(builder, resumed)
+    return _follow_resume(builder, _resume_target(builder, resumed, gate), gate)
 
 
 # ── waiting ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _after_wait(turn: Turn) -> Command:
+def _after_wait(builder: StepBuilder) -> Command:
     """Continue after a wait; entering and acting check the loop's timeout."""
-    run = turn.run
+    run = builder.run
     if run.phase == "moving":
-        return _enter(turn)
+        return _enter(builder)
     assert run.wait is not None, "a wait that is over was one"
-    if (ending := exceeded(turn.loop, run, turn.at, run.current_state)) is not None:
-        return _end_at_limit(turn, ending, run.current_state)
-    if run.wait.kind == "handoff":
-        return after_handoff(turn) or _act(turn)
-    return _act(turn)
+    if run.phase == "judged":
+        return _route_judged(builder)
+    if (ending := exceeded(builder.loop, run, builder.at, run.current_state)) is not None:
+        return _end_at_limit(builder, ending, run.current_state)
+    return _act_after_handoff(builder)
+
+
+def _act_after_handoff(builder: StepBuilder, admitted: Admitted | None = None) -> Command:
+    """Run the action of the state again, or start the session that a handoff has asked for."""
+    from little_loops.fsm.handoffs import after_handoff  # only after a wait, or for an agent
+
+    return after_handoff(builder, admitted) or _act(builder, admitted)
 
 
 # ── looking at the tree ────────────────────────────────────────────────────────────────────────
 
 
-def _after_snapshot(turn: Turn, seen: Look) -> Command:
+def _after_snapshot(builder: StepBuilder, seen: Look) -> Command:
     """Continue where the run stopped to take a snapshot."""
-    ending = note_tree_result(turn, seen)
-    return _back_to_step(turn) if ending is None else EndLeftovers(ending)
+    from little_loops.fsm.record_trees import note_tree_result  # loops without agents pay nothing
+
+    ending = note_tree_result(builder, seen)
+    return _back_to_step(builder) if ending is None else EndLeftovers(ending)
 
 
-def _back_to_step(turn: Turn) -> Command:
+def _back_to_step(builder: StepBuilder) -> Command:
     """Continue the step after a snapshot, where its phase shows that it stopped."""
-    run = turn.run
+    run = builder.run
+    if (hook := _hook(builder, "start")) is not None:
+        return hook
     if run.phase == "judging":
-        return _settle(turn)
+        return _settle(builder)
+    if run.phase == "judged":
+        return _route_judged(builder)
     if run.phase == "moving" and run.move is not None:
-        return _enter(turn, at_limit=is_used_up(turn.loop, run, run.move))
-    return _act(turn)
+        return _enter(builder, at_limit=is_used_up(builder.loop, run, run.move))
+    return _act(builder)
 
 
 # ── time and stop ──────────────────────────────────────────────────────────────────────────────
 
 
-def _time_is_up(turn: Turn, next_state: str) -> Command:
+def _time_is_up(builder: StepBuilder, next_state: str) -> Command:
     """Run the loop's `on_timeout` state once; its transitions are not taken."""
-    handler = turn.loop.on_timeout
+    handler = builder.loop.on_timeout
     if handler is None:
         return EndLeftovers(endings.LOOP_TIMEOUT)
-    here = turn.run.current_state
-    end_of_step(turn)
-    turn.note(TransitionTaken(here, handler, "on_timeout", loop_timeout=next_state))
-    return _enter(turn)
+    here = builder.run.current_state
+    end_of_step(builder)
+    builder.note(TransitionTaken(here, handler, "on_timeout", loop_timeout=next_state))
+    return _enter(builder)
 
 
-def _stopped(turn: Turn, signal: int) -> Command:
-    if turn.run.phase == "running":
-        note_not_begun(turn)
+def _stopped(builder: StepBuilder, signal: int) -> Command:
+    """Stop the run; children that are under way are stopped first."""
+    if builder.run.phase == "running" and builder.run.own_children is not None:
+        from little_loops.fsm import child_steps  # few loops start others
+
+        child_steps.halt(builder, Halt("interrupted", "signal", signal=signal))
+        return child_steps.follow(builder)
+    if builder.run.phase == "running":
+        note_not_begun(builder)
+    if builder.run.ruling is not None:
+        from little_loops.fsm import judges  # few loops have a judge
+
+        judges.note_unanswered(builder, "stopped", "it was not started")
     return EndLeftovers(endings.interrupted(signal))
 
 
 # ── resuming ───────────────────────────────────────────────────────────────────────────────────
 
 
-def _resume(turn: Turn, resumed: Resumed) -> Command:
+def _resume(builder: StepBuilder, resumed: Resumed) -> Command:
     """Record the resume with all that belongs to it (an answer, notes, a lost action, its cost),
     and continue at the requested state, or else where the run stopped."""
-    before = turn.run
-    gate = _answered_gate(turn, resumed)
-    target = _resume_target(turn, resumed, gate)
-    note_resume(turn, resumed, target)
-    _receive_notes(turn)
-    if before.phase == "running":
-        note_lost(turn)
-    note_debt(turn, resumed)
+    was_running = builder.run.phase == "running"
+    gate = _answered_gate(builder, resumed)
+    target = _resume_target(builder, resumed, gate)
+    note_resume(builder, resumed, target)
+    _receive_notes(builder)
+    if was_running:
+        note_lost(builder)
+    elif builder.run.ruling is not None:
+        from little_loops.fsm import judges  # few loops have a judge
+
+        judges.note_unanswered(builder, "lost", judges.LOST)
+    note_debt(builder, resumed)
+    if resumed.used:
+        from little_loops.fsm.child_steps import note_used  # few loops start others
+
+        for child, used in resumed.used.items():
+            note_used(builder, child, used)
+    if (first := _prepare(builder) or _hook(builder, "start")) is not None:
+        return first
+    return _follow_resume(builder, target, gate)
+
+
+def _follow_resume(
+    builder: StepBuilder, target: Transition | None, gate: AfterGate | None
+) -> Command:
+    """Continue a resumed run at the requested state, or else where it stopped."""
     if target is not None:
-        return _take(turn, target)
+        return _take(builder, target)
     if gate is not None and gate.rejection is not None:
         return EndLeftovers(gate.rejection)
-    if before.timed_out_in is not None:
-        return _resume_timed_out(turn, before)
-    return _continue_run(turn)
+    if builder.run.timed_out_in is not None:
+        return _resume_timed_out(builder, builder.run)
+    return _continue_run(builder)
 
 
-def _answered_gate(turn: Turn, resumed: Resumed) -> AfterGate | None:
+def _answered_gate(builder: StepBuilder, resumed: Resumed) -> AfterGate | None:
     """Record the answer if the run waits at a gate, and return what it leads to."""
-    run = turn.run
+    run = builder.run
     if run.gate is None and not endings.is_gate(run.status, run.reason):
         return None
     from little_loops.fsm.gates import pass_gate  # few runs have gates
 
-    return pass_gate(turn, resumed)
+    return pass_gate(builder, resumed)
 
 
-def _resume_target(turn: Turn, resumed: Resumed, gate: AfterGate | None) -> Transition | None:
+def _resume_target(
+    builder: StepBuilder, resumed: Resumed, gate: AfterGate | None
+) -> Transition | None:
     """Return the transition to the requested state, of this resume or of an interrupted earlier
     one; None to continue where the run stopped."""
-    run = turn.run
+    run = builder.run
     if resumed.from_state is not None:
         return Transition(resumed.from_state, "resume")
     transition = None if gate is None else gate.transition
@@ -572,61 +925,64 @@ def _resume_target(turn: Turn, resumed: Resumed, gate: AfterGate | None) -> Tran
     return Transition(run.resume_to, "resume")
 
 
-def _resume_timed_out(turn: Turn, before: LoopState) -> Command:
+def _resume_timed_out(builder: StepBuilder, before: LoopState) -> Command:
     """Continue where the run was going if there is more time, else finish the `on_timeout`
     state."""
     assert before.timed_out_in is not None, "the loop's time was up"
-    if time_left_ms(turn.loop, turn.run, turn.at) != 0:
-        return _take(turn, Transition(before.timed_out_in, "resume"))
-    return _continue_run(turn)
+    if time_left_ms(builder.loop, builder.run, builder.at) != 0:
+        return _take(builder, Transition(before.timed_out_in, "resume"))
+    return _continue_run(builder)
 
 
-def _continue_run(turn: Turn) -> Command:
+def _continue_run(builder: StepBuilder) -> Command:
     """Continue from any phase: every prefix of a log is a valid place to resume."""
-    run = turn.run
+    run = builder.run
     match run.phase:
         case "running" | "interrupted":
-            return _after_interrupt(turn)
+            return _after_interrupt(builder)
         case "entered":
-            return _act_if_allowed(turn) if run.wait is None else wait_for(turn.loop, run, turn.at)
+            return (
+                _act_if_allowed(builder)
+                if run.wait is None
+                else wait_for(builder.loop, run, builder.at)
+            )
         case "judging":
-            return _settle(turn)
+            return _settle(builder)
         case "judged":
-            assert run.judgement is not None, "a judged run has its judgement"
-            return _route(turn, run.judgement)
+            return _route_judged(builder)
         case "moving":
-            _record_missing_wait(turn)
-            return _arrive(turn) if run.timed_out_in is None else _enter(turn)
+            _record_missing_wait(builder)
+            return _arrive(builder) if run.timed_out_in is None else _enter(builder)
         case "ended":
             # Only a crash between the final event and archiving leaves a run here.
-            return end_in_terminal(turn) or _arrive(turn)
+            return end_in_terminal(builder) or _arrive(builder)
         case _:
             assert_never(run.phase)
 
 
-def _record_missing_wait(turn: Turn) -> None:
+def _record_missing_wait(builder: StepBuilder) -> None:
     """Record the wait that belongs to a transition, if a crash came between the two."""
-    run, move = turn.run, turn.run.move
+    run, move = builder.run, builder.run.move
     if move is None or run.wait is not None:
         return
     if move.reason == MAINTAIN:
-        note_cycle(turn)
+        note_cycle(builder)
     elif move.retry and move.target not in run.visited:
-        _note_retry_wait(turn)
+        _note_retry_wait(builder)
 
 
-def _act_if_allowed(turn: Turn) -> Command:
+def _act_if_allowed(builder: StepBuilder) -> Command:
     """Act, unless a limit was already reached; a resume does not reset limits."""
-    ending = exceeded(turn.loop, turn.run, turn.at, turn.run.current_state)
-    return _act(turn) if ending is None else EndLeftovers(ending)
+    ending = exceeded(builder.loop, builder.run, builder.at, builder.run.current_state)
+    return _act(builder) if ending is None else EndLeftovers(ending)
 
 
-def _after_interrupt(turn: Turn) -> Command:
+def _after_interrupt(builder: StepBuilder) -> Command:
     """Continue after an interrupted action as `on_interrupt` says: run it again, treat it as an
     error, or move to a state."""
-    request = turn.state.on_interrupt or turn.loop.on_interrupt
+    request = builder.state.on_interrupt or builder.loop.on_interrupt
     if request == CURRENT:
-        return _act_if_allowed(turn)
-    if request == AS_ERROR or turn.run.timed_out_in is not None:
-        return _route(turn, Judgement(ERROR, "the action was interrupted"))
-    return _take(turn, Transition(request, "on_interrupt"))
+        return _act_if_allowed(builder)
+    if request == AS_ERROR or builder.run.timed_out_in is not None:
+        return _route(builder, Judgement(ERROR, "the action was interrupted"))
+    return _take(builder, Transition(request, "on_interrupt"))

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, assert_never
 
-from little_loops.fsm.actions import Action, Agent, Builtin, Shell, parse_action, text_of
+from little_loops.fsm.actions import Action, Agent, Builtin, Loop, Shell, parse_action, text_of
 from little_loops.fsm.commands import Job, RunAction, RunAgent, RunBuiltin, RunShell
 from little_loops.fsm.limits import cost_left_usd, iterations_allowed, time_left_ms
-from little_loops.fsm.schema import FSMLoop, StateConfig
-from little_loops.fsm.state import LoopState
+from little_loops.fsm.schema import BRANCH, FSMLoop, StateConfig
+from little_loops.fsm.state import LoopState, NotKept
 from little_loops.fsm.timestamps import Moment
 from little_loops.fsm.tree_steps import copy_for
+from little_loops.fsm.turn_hosts import host_of
 from little_loops.fsm.values import author_context, values_of
 from little_loops.fsm.verdicts import asks_verdict
 from little_loops.records import NamedTuple
@@ -33,7 +34,11 @@ class PlannedAction(NamedTuple):
 
     @property
     def session_id(self) -> str | None:
-        return self.command.session_id if isinstance(self.command, RunAgent) else None
+        match self.command:
+            case RunAgent(session_id=session):
+                return session
+            case _:
+                return None
 
 
 def action_due(loop: FSMLoop, run: LoopState, at: Moment) -> PlannedAction:
@@ -61,17 +66,26 @@ def _command(action: Action, job: Job, loop: FSMLoop, run: LoopState) -> RunActi
                 job,
                 action.text,
                 action.is_slash,
-                host=loop.host.under(state.host),
+                host=host_of(loop, run),
                 session_id=session_id(run),
                 words=asks_verdict(state),
                 cost_left_usd=cost_left_usd(loop, run),
                 restored=run.trees.restored if run.trees is not None else (),
                 notes=tuple(note.text for note in run.notes),
+                not_kept=_not_kept(run),
             )
         case Builtin():
             return RunBuiltin(job, action.name)
+        case Loop():
+            raise AssertionError("a state that starts runs has no action of its own")
         case _:
             assert_never(action)
+
+
+def _not_kept(run: LoopState) -> NotKept | None:
+    """Return the change that was put back since the last turn of an agent, if any."""
+    best = None if run.trees is None else run.trees.best
+    return None if best is None else best.not_kept
 
 
 def _job(loop: FSMLoop, run: LoopState, context: Mapping[str, Any], at: Moment) -> Job:
@@ -97,11 +111,48 @@ def _job(loop: FSMLoop, run: LoopState, context: Mapping[str, Any], at: Moment) 
     )
 
 
+def side_job(loop: FSMLoop, run: LoopState, deadline_ms: int | None) -> Job:
+    """Return what a command that is no state's action needs to run, such as a hook."""
+    return Job(
+        state=run.current_state,
+        step=run.step,
+        attempt=run.attempt,
+        iteration=run.iteration,
+        iteration_limit=iterations_allowed(loop, run),
+        context={},
+        env=loop.env,
+        cwd=loop.cwd,
+        kill_grace_s=loop.kill_grace,
+        deadline_ms=deadline_ms,
+        deadline_of="action",
+    )
+
+
 def session_id(run: LoopState) -> str:
     """Return the session id of this attempt: known before it starts and the same after a crash."""
+    return judge_session(run, run.attempt)
+
+
+def judge_session(run: LoopState, attempt: int) -> str:
+    """Return the session id of a turn with this number."""
     from uuid import NAMESPACE_URL, uuid5  # 10 ms that only agents pay
 
-    return str(uuid5(NAMESPACE_URL, f"little-loops:{run.run}/{run.step}/{run.attempt}"))
+    return str(uuid5(NAMESPACE_URL, f"little-loops:{run.run}/{run.step}/{attempt}"))
+
+
+def judge_job(loop: FSMLoop, run: LoopState, at: Moment, timeout_s: float) -> Job:
+    """Return the job of a judge: in the place of the action that it judges, with its own time."""
+    state = loop.states[run.current_state]
+    job = _job(loop, run, author_context(run.context, state), at)
+    own, left = round(timeout_s * 1000), time_left_ms(loop, run, at)
+    is_loops = left is not None and left < own
+    return job._replace(
+        deadline_ms=left if is_loops else own,
+        deadline_of="loop" if is_loops else "action",
+        context={},
+        continuation=None,
+        idle_s=None,
+    )
 
 
 def _spliced(value: Any, context: Mapping[str, Any]) -> Any:
@@ -110,13 +161,15 @@ def _spliced(value: Any, context: Mapping[str, Any]) -> Any:
 
 def _shown(action: str, others: Iterable[Any], loop: FSMLoop, run: LoopState) -> str:
     """Return the text of the action for events. Raises `Unresolved` if any of the texts refers to a
-    missing value, so that the action is not announced."""
+    missing value, so that the action is not announced. That of a branch refers to values of the run
+    that started it, which only the engine knows."""
     texts = [text for text in (action, *others) if isinstance(text, str) and "${" in text]
     if not texts:  # the usual case; looking values up would take a fifth of a decision
         return action
     values = values_of(loop, run)
     lookup = lookup_in(values)
-    for reference in (each for text in texts for each in references(text)):
+    named = () if loop.paradigm == BRANCH else texts
+    for reference in (each for text in named for each in references(text)):
         if reference.namespace != "env" and reference.fallback is None:
             lookup(reference)
     return show(action, lookup, values["context"])

@@ -9,31 +9,31 @@ Not here: the mailbox (`runs.mailbox`).
 from __future__ import annotations
 
 from little_loops.fsm.events import NoteDelivered, NoteReceived, RunWarning
-from little_loops.fsm.turn import Turn
+from little_loops.fsm.step_builder import StepBuilder
 
 SHORT = 60
 
 
-def receive(turn: Turn) -> None:
-    for note in turn.notes:
-        turn.note(NoteReceived(note.id, note.text))
-    turn.notes = ()
+def receive(builder: StepBuilder) -> None:
+    for note in builder.notes:
+        builder.note(NoteReceived(note.id, note.text))
+    builder.notes = ()
 
 
-def deliver(turn: Turn) -> None:
+def deliver(builder: StepBuilder) -> None:
     """Record as delivered each note that the agent of this step received."""
-    run = turn.run
+    run = builder.run
     for note in run.notes:
         if note.heard and note.step == run.step:
-            turn.note(NoteDelivered(note.id, run.current_state, run.step))
+            builder.note(NoteDelivered(note.id, run.current_state, run.step))
 
 
-def name_undelivered(turn: Turn) -> None:
+def name_undelivered(builder: StepBuilder) -> None:
     """Record a warning about notes that no agent received, if there are any."""
-    left = [note.text for note in turn.run.notes if not note.heard]
+    left = [note.text for note in builder.run.notes if not note.heard]
     if left:
         texts = ", ".join(f'"{_shortened(text)}"' for text in left)
-        turn.note(RunWarning(f"no agent has got {_count(len(left))}: {texts}"))
+        builder.note(RunWarning(f"no agent received {_count(len(left))}: {texts}"))
 
 
 def _count(number: int) -> str:

@@ -39,7 +39,7 @@ def escaped(char: str) -> str:
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def listed(paths: Sequence[str], count: int) -> str:
+def listed_paths(paths: Sequence[str], count: int) -> str:
     """Return the first of `count` paths for a sentence: `tests/a.py and 3 more`."""
     shown = [path_text(path) for path in paths[:SHOWN]]
     rest = count - len(shown)

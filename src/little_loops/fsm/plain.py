@@ -11,7 +11,10 @@ the first record of a class is read.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from itertools import compress
+from operator import is_not
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
@@ -59,7 +62,7 @@ def name_kinds(key: str, kinds: Mapping[str, type]) -> None:
 # ── writing ────────────────────────────────────────────────────────────────────────────────────
 
 
-class Layout(NamedTuple):
+class RecordLayout(NamedTuple):
     """How the records of a class are written.
 
     `nested` are the required fields whose values may be more than a scalar. An inline record is the
@@ -74,7 +77,7 @@ class Layout(NamedTuple):
     inline: frozenset[str]
 
 
-_LAYOUTS: dict[type, Layout] = {}
+_LAYOUTS: dict[type, RecordLayout] = {}
 
 
 def encode(record: Any) -> dict[str, Any]:
@@ -87,8 +90,10 @@ def encode(record: Any) -> dict[str, Any]:
     for name in nested:
         _add(fields, name, fields[name], inline)
     if defaults and (rest := record[-len(defaults) :]) != defaults:
-        for name, value, default in zip(optional, rest, defaults, strict=True):
-            if value != default:
+        fields_of_rest = zip(optional, rest, defaults, strict=True)
+        # Most defaults are the same object, which takes no bytecode to find out.
+        for name, value, default in compress(fields_of_rest, map(is_not, rest, defaults)):
+            if default is None or value != default:
                 _add(fields, name, value, inline)
     return fields
 
@@ -106,22 +111,26 @@ def _add(fields: dict[str, Any], name: str, value: Any, inline: frozenset[str]) 
 
 def to_plain(value: Any) -> Any:
     """Return a value as plain data: records and mappings become dicts, tuples become lists."""
+    if type(value) in SCALARS:
+        return value
     if hasattr(value, "_fields"):
         return encode(value)
+    if isinstance(value, tuple):
+        # A run may have a thousand children, which are in its state by name.
+        has_scalars = SCALARS.issuperset(map(type, value))
+        return list(value) if has_scalars else [to_plain(item) for item in value]
     if isinstance(value, Mapping):
         return {name: to_plain(item) for name, item in value.items()}
-    if isinstance(value, tuple):
-        return [to_plain(item) for item in value]
     return value  # a list is plain data already
 
 
-def layout(kind: Any) -> Layout:
+def layout(kind: Any) -> RecordLayout:
     """Return how a type is written as plain data, and cache it."""
     notes, defaults = kind.__annotations__, kind._field_defaults
     names = tuple(map(key_of, kind._fields))
     always = sum(name not in defaults or "Written[" in notes[name] for name in kind._fields)
     tag = _TAGS.get(kind)
-    made = Layout(
+    made = RecordLayout(
         (tag.name,) if tag else (),
         (tag.key, *names[:always]) if tag else names[:always],
         tuple(key_of(name) for name in kind._fields[:always] if not _is_scalar(notes[name])),
@@ -146,14 +155,14 @@ def key_of(field: str) -> str:
     return field.rstrip("_")
 
 
-class Texts(NamedTuple):
+class MaskedFields(NamedTuple):
     """The fields of a class that are masked, and those that may hold records with such fields."""
 
     own: tuple[str, ...]
     inner: tuple[str, ...]
 
 
-_TEXTS: dict[type, Texts] = {}
+_TEXTS: dict[type, MaskedFields] = {}
 
 
 def masked(record: Record, mask: Callable[[str], str]) -> Record:
@@ -169,12 +178,12 @@ def masked(record: Record, mask: Callable[[str], str]) -> Record:
     return given._replace(**changed)  # type: ignore[no-any-return]
 
 
-def _texts(kind: Any) -> Texts:
+def _texts(kind: Any) -> MaskedFields:
     """Return the names of a type's masked fields, and of those that may contain records; cached."""
     notes = kind.__annotations__
     own = tuple(name for name in kind._fields if "Masked[" in notes[name])
     inner = tuple(name for name in kind._fields if not _is_scalar(notes[name]))
-    _TEXTS[kind] = Texts(own, tuple(name for name in inner if name not in own))
+    _TEXTS[kind] = MaskedFields(own, tuple(name for name in inner if name not in own))
     return _TEXTS[kind]
 
 
@@ -195,7 +204,7 @@ def _texts_masked(value: Any, mask: Callable[[str], str]) -> Any:
 Read = Callable[[Any], Any]
 
 
-class Reader(NamedTuple):
+class FieldReader(NamedTuple):
     """How one field is read: from the value under its key, or from the whole object if inline."""
 
     key: str
@@ -204,7 +213,7 @@ class Reader(NamedTuple):
     inline: bool
 
 
-_READERS: dict[type, tuple[Reader, ...]] = {}
+_READERS: dict[type, tuple[FieldReader, ...]] = {}
 
 
 def decode(kind: type[Record], data: Any) -> Record:
@@ -216,7 +225,7 @@ def decode(kind: type[Record], data: Any) -> Record:
     return made._make(values)  # type: ignore[no-any-return]
 
 
-def _value(field: Reader, data: Mapping[str, Any]) -> Any:
+def _value(field: FieldReader, data: Mapping[str, Any]) -> Any:
     """Return the value of a field, or its default if the key is missing. Raises `WrongShape`."""
     if field.inline:
         return field.read(data)
@@ -239,14 +248,14 @@ def _cannot_be(value: Any) -> WrongShape:
     return WrongShape(f"cannot be {value!r:.{MAX_SHOWN}}")
 
 
-def _readers(kind: Any) -> tuple[Reader, ...]:
+def _readers(kind: Any) -> tuple[FieldReader, ...]:
     """Return the readers of a type's fields, and cache them."""
     inline, defaults = layout(kind).inline, kind._field_defaults
     made = []
     for name, note in hints(kind).items():
         is_optional = name in inline and name in defaults
         read = _read_if_there(note) if is_optional else reader(note)
-        made.append(Reader(key_of(name), read, defaults.get(name, MISSING), name in inline))
+        made.append(FieldReader(key_of(name), read, defaults.get(name, MISSING), name in inline))
     _READERS[kind] = tuple(made)
     return _READERS[kind]
 
@@ -302,16 +311,30 @@ def _read_one_of(kinds: tuple[Any, ...]) -> Read:
 
 
 def _read_scalar_or(*kinds: Any) -> Read:
-    """Return a reader for a union of scalars and exactly one other type."""
-    scalars = tuple(kind for kind in kinds if kind in SCALARS)
-    (only,) = (kind for kind in kinds if kind not in SCALARS)
-    read = reader(only)
-    return lambda value: value if type(value) in scalars else read(value)
+    """Return a reader for a union of scalars and other types, which are told apart by their shape."""
+    fitting = _fitting(kind for kind in kinds if kind in SCALARS)
+    *others, last = (reader(kind) for kind in kinds if kind not in SCALARS)
+
+    def read(value: Any) -> Any:
+        if type(value) in fitting:
+            return value
+        for other in others:
+            with suppress(WrongShape):
+                return other(value)
+        return last(value)
+
+    return read
 
 
 def _read_scalar(*kinds: type) -> Read:
-    fitting = {*kinds, int} if float in kinds else {*kinds}
+    fitting = _fitting(kinds)
     return _read_where(lambda value: type(value) in fitting)
+
+
+def _fitting(kinds: Iterable[type]) -> set[type]:
+    """Return the types of the values that fit; a whole number is a number, too."""
+    fitting = {*kinds}
+    return fitting | {int} if float in fitting else fitting
 
 
 def _read_where(fits: Callable[[Any], bool]) -> Read:

@@ -9,48 +9,33 @@ Not here: comparing and restoring paths (`trees`), the effect of a change (`mach
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
-from little_loops.fsm.actions import Action, Shell, action_of
-from little_loops.fsm.makefiles import NAMES, included_by
+from little_loops.fsm.actions import Action, action_of, is_shells
+from little_loops.fsm.makefiles import included_by, is_makefile, recipes_of
 from little_loops.fsm.schema import FSMLoop, StateConfig
 from little_loops.fsm.scope import normalise
+from little_loops.fsm.tool_files import (
+    CONFIG_FILES,
+    PACKAGE_JSON,
+    RUN_TOOLS,
+    WATCHED_FILES,
+    ConfigFiles,
+    scripts_of_package,
+)
 from little_loops.fsm.values import author_context
 from little_loops.templates.render import TemplateError, Unresolved
 from little_loops.templates.shell.commands import Command, commands_in, is_known
 from little_loops.templates.shell.positions import HOLE
 from little_loops.templates.shell.rules import findings
-from little_loops.templates.shell.words import Finding
+from little_loops.templates.shell.words import ArgumentRole
 from little_loops.templates.splice import spliced
 
 LOOPS = ".loops"
 MODULE, PACKAGE = ".py", "__init__.py"
 TEST_NAMES = frozenset({"test", "tests", "spec", "__tests__", "e2e"})
-_PACKAGE = ("package.json", ".npmrc")
-ConfigFiles = Mapping[str, tuple[str, ...]]
-CONFIG_FILES: ConfigFiles = {
-    **dict.fromkeys(("make", "gmake"), NAMES),
-    **dict.fromkeys(("npm", "npx", "pnpm", "yarn", "bun"), _PACKAGE),
-    "tox": ("tox.ini",),
-    "nox": ("noxfile.py",),
-    "cargo": (".cargo/config.toml", ".cargo/config"),
-    "just": ("justfile", "Justfile", ".justfile"),
-    "rake": ("Rakefile",),
-}
-"""The configuration files of a tool, in the directory it runs in."""
-WATCHED_FILES: ConfigFiles = {
-    **CONFIG_FILES,
-    "pytest": (
-        "conftest.py",
-        "pytest.ini",
-        ".pytest.ini",
-        "pyproject.toml",
-        "tox.ini",
-        "setup.cfg",
-    ),
-}
-"""With `protect`, also files that agents often have good reasons to change."""
+_MAKE = frozenset({"make", "gmake"})
 _RUNS_FILES = frozenset({"node", "ruby", "php", "deno", "bun", "tsx", "ts-node", "zsh", "ksh"})
 """Interpreters that the shell reader does not know; their first operand is a file."""
 _TAKES_NAMES = frozenset(
@@ -96,22 +81,90 @@ def watched_by(loop: FSMLoop) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_patterns_of_checks(loop, WATCHED_FILES)))
 
 
+def targets_of_checks(loop: FSMLoop) -> tuple[str, ...]:
+    """Return the paths that `make` would take for finished targets: of `make test`, the file `test`.
+
+    Unless the makefile says that the target is no file, a check would do nothing then.
+    """
+    found: dict[str, None] = {}
+    for where, command in _commands_of_checks(loop):
+        program = _first_program(command)
+        if program is not None and program[1] in _MAKE:
+            at = _directory_of_make(where, command, program[0])
+            found |= dict.fromkeys(_targets(command[program[0] + 1 :], at))
+    return tuple(found)
+
+
+def _targets(words: Command, where: str) -> Iterator[str]:
+    """Yield the paths of the targets among the operands of `make`, which runs in `where`."""
+    takes_value = False
+    for word in words:
+        is_value, takes_value = takes_value, word.text in ("-C", "-f", "-j", "-l", "-I", "-o", "-W")
+        is_target = is_known(word) and not word.text.startswith("-") and "=" not in word.text
+        if is_target and not is_value:
+            yield from (path for path, _ in _if_in_project(where, word.text, bare=False))
+
+
+def _directory_of_make(where: str, command: Command, first: int) -> str:
+    """Return the directory in which `make` works, given `-C`."""
+    options = dict(pairwise(word.text for word in command[first + 1 :]))
+    return _join_in_project(where, options.get("-C", ".")) or where
+
+
 def patterns_of_included(pattern: str, makefile: str) -> Iterator[str]:
     """Yield the patterns of the files that a makefile includes; `pattern` is its own.
 
     Make looks for them in the directory in which it runs, which is usually that of the makefile.
     """
-    for where in dict.fromkeys((pattern[1:].rpartition("/")[0] or ".", ".")):
+    for where in _places_of(pattern):
         for path in included_by(makefile):
             yield from (_pattern(*each) for each in _if_in_project(where, path, bare=True))
+
+
+def patterns_of_used(pattern: str, text: str) -> Iterator[str]:
+    """Yield the patterns of the files that a file of a check uses: a makefile, a shell script or a
+    `package.json`, of which `text` is the content.
+
+    Its commands are taken to run in the project or in the directory of the file.
+    """
+    if is_makefile(pattern):
+        yield from patterns_of_included(pattern, text)
+    for script in _scripts_in(pattern, text):
+        for where in _places_of(pattern):
+            for there, command in _located(commands_in(script), where):
+                yield from _patterns_of_command(command, there, WATCHED_FILES)
+
+
+def _places_of(pattern: str) -> Iterable[str]:
+    """Return the directory of a file, and that of the project."""
+    return dict.fromkeys((pattern[1:].rpartition("/")[0] or ".", "."))
+
+
+def _scripts_in(pattern: str, text: str) -> Iterable[str]:
+    """Return the shell scripts in a file that a check runs or reads."""
+    if is_makefile(pattern):
+        return recipes_of(text)
+    if pattern.rpartition("/")[2] == PACKAGE_JSON:
+        return scripts_of_package(text)
+    first = text.partition("\n")[0]
+    is_shell = pattern.endswith((".sh", ".bash")) or (
+        first.startswith("#!") and first.endswith("sh")
+    )
+    return (text,) if is_shell else ()
 
 
 def _patterns_of_checks(loop: FSMLoop, read: ConfigFiles) -> Iterator[str]:
     """Yield the patterns of the files that the loop's checks name or read; `read` reads config
     files."""
-    for state in loop.states.values():
-        if state.check:
-            yield from _patterns_of_check(loop, state, read)
+    for state in _checks(loop):
+        yield from _patterns_of_check(loop, state, read)
+
+
+def _checks(loop: FSMLoop) -> Iterator[StateConfig]:
+    """Yield the states that are checks, and one for the command that prepares the clean copy."""
+    yield from (state for state in loop.states.values() if state.check)
+    if loop.evidence.setup is not None:
+        yield StateConfig(loop.evidence.setup)
 
 
 def always_protected(file: str | None) -> tuple[str, ...]:
@@ -130,17 +183,37 @@ def _loop_file_pattern(file: str | None) -> tuple[str, ...]:
 
 def _patterns_of_check(loop: FSMLoop, state: StateConfig, read: ConfigFiles) -> Iterator[str]:
     """Yield the patterns of the files that a check's command line names, or that its tools read."""
+    for where, command in _commands_of(loop, state):
+        yield from _patterns_of_command(command, where, read)
+
+
+def _patterns_of_command(command: Command, where: str, read: ConfigFiles) -> Iterator[str]:
+    yield from (_pattern(path, bare) for path, bare in _files_behind(command, where, read))
+
+
+def _commands_of_checks(loop: FSMLoop) -> Iterator[tuple[str, Command]]:
+    for state in _checks(loop):
+        yield from _commands_of(loop, state)
+
+
+def _commands_of(loop: FSMLoop, state: StateConfig) -> Iterator[tuple[str, Command]]:
+    """Yield the commands of a shell action, each with the directory that it runs in."""
     action = _action(loop, state)
-    if not isinstance(action, Shell):
+    if not is_shells(action):
         return
     pieces = spliced(state.action or "", author_context(loop.context, state))
     script = "".join(piece if isinstance(piece, str) else HOLE for piece in pieces)
-    where: str | None = normalise(state.cwd or loop.cwd or ".")
-    for command in commands_in(script, state.shell or loop.shell):
+    where = normalise(state.cwd or loop.cwd or ".")
+    yield from _located(commands_in(script, state.shell or loop.shell), where)
+
+
+def _located(commands: Iterable[Command], where: str | None) -> Iterator[tuple[str, Command]]:
+    """Yield each command with the directory that it runs in, as long as that is known."""
+    for command in commands:
         if command and command[0].text == "cd":
             where = _directory_after_cd(where, command)
         elif where is not None:
-            yield from (_pattern(path, bare) for path, bare in _paths(command, where, read))
+            yield where, command
 
 
 def _action(loop: FSMLoop, state: StateConfig) -> Action | None:
@@ -169,16 +242,20 @@ def _join_in_project(where: str, path: str) -> str | None:
     return None if joined.split("/")[0] == ".." else joined
 
 
-def _paths(command: Command, where: str, read: ConfigFiles) -> Iterator[tuple[str, bool]]:
-    """Yield the paths that a command names or reads, relative to the project, and whether `*` is a
-    pattern."""
+def _files_behind(command: Command, where: str, read: ConfigFiles) -> Iterator[tuple[str, bool]]:
+    """Yield the files that decide what a command does: its program if that has a path, its config
+    files, the scripts that it runs and the tests that it names.
+
+    Paths are relative to the project; the flag says whether `*` is a pattern in one.
+    """
     roles = findings(command)
-    first = next((at for at, finding in roles.items() if finding.role == "command"), None)
-    if first is None or not is_known(command[first]):
+    program = _first_program(command)
+    if program is None:
         return
-    first, name = _program(command, first)
-    for path in _config_files(command, first, read.get(name, ())):
-        yield from _if_in_project(where, path, bare=False)
+    first, name = program
+    usual = (*read.get(name, ()), *_files_of_tool(command[first:], name, read))
+    for path in _config_files(command, first, usual):
+        yield from _if_in_project(where, path, bare=path.removeprefix("./") in usual)
     if "/" in command[first].text:
         yield from _if_in_project(where, command[first].text, command[first].bare)
     for at, word in enumerate(command[first + 1 :], first + 1):
@@ -186,6 +263,15 @@ def _paths(command: Command, where: str, read: ConfigFiles) -> Iterator[tuple[st
         is_run = _is_run(roles.get(at)) or (at == first + 1 and name in _RUNS_FILES)
         if is_operand and (is_run or _is_test(word.text, name)):
             yield from _if_in_project(where, word.text.partition("::")[0], word.bare)
+
+
+def _first_program(command: Command) -> tuple[int, str] | None:
+    """Return the position and name of the program that a command runs; None if it is not known."""
+    roles = findings(command)
+    first = next((at for at, finding in roles.items() if finding.role == "command"), None)
+    if first is None or not is_known(command[first]):
+        return None
+    return _program(command, first)
 
 
 def _program(command: Command, at: int) -> tuple[int, str]:
@@ -199,6 +285,12 @@ def _program(command: Command, at: int) -> tuple[int, str]:
     return at, name
 
 
+def _files_of_tool(words: Command, name: str, read: ConfigFiles) -> Sequence[str]:
+    """Return the config files of the tool that `npx eslint` or `pnpm exec eslint` runs."""
+    following = (word.text for word in words[1:3]) if name in RUN_TOOLS else ()
+    return next((read[text] for text in following if text in read), ())
+
+
 def _config_files(command: Command, first: int, usual: Sequence[str]) -> Iterator[str]:
     """Yield the config files that a program reads: those that `-f` or `-c` names, else the `usual`
     ones, in the directory of `-C` or `--prefix`."""
@@ -210,7 +302,7 @@ def _config_files(command: Command, first: int, usual: Sequence[str]) -> Iterato
         yield f"{directory}/{path}"
 
 
-def _is_run(finding: Finding | None) -> bool:
+def _is_run(finding: ArgumentRole | None) -> bool:
     """Return whether this is the script of an interpreter, or a sourced file."""
     if finding is None:
         return False

@@ -31,25 +31,25 @@ from little_loops.fsm.evidence import (
     trees_of,
 )
 from little_loops.fsm.happenings import PathsRestored, SnapshotCut, SnapshotTaken, StoreFailed
-from little_loops.fsm.path_text import listed
+from little_loops.fsm.path_text import listed_paths
 from little_loops.fsm.state import Trees
-from little_loops.fsm.turn import Turn
+from little_loops.fsm.step_builder import StepBuilder
 
 Look = SnapshotTaken | SnapshotCut | PathsRestored | StoreFailed
 
 
-def note_tree_result(turn: Turn, seen: Look) -> Ending | None:
+def note_tree_result(builder: StepBuilder, seen: Look) -> Ending | None:
     """Record a snapshot. Return the ending it was taken for or has led to, or None if the step
     continues."""
     match seen:
         case SnapshotTaken():
-            _note_snapshot(turn, seen)
+            _note_snapshot(builder, seen)
             return _ending_of_last_snapshot(seen)
         case SnapshotCut():
-            _note_cut(turn, seen)
+            _note_cut(builder, seen)
             return seen.ending
         case PathsRestored():
-            _note_restored(turn, seen)
+            _note_restored(builder, seen)
             return seen.ending
         case StoreFailed():
             return endings.failed("storage", seen.why)
@@ -57,18 +57,18 @@ def note_tree_result(turn: Turn, seen: Look) -> Ending | None:
             assert_never(seen)
 
 
-def _note_snapshot(turn: Turn, taken: SnapshotTaken) -> None:
+def _note_snapshot(builder: StepBuilder, taken: SnapshotTaken) -> None:
     """Record the findings first, then the tree: if a crash comes between them, the snapshot is
     repeated."""
-    run, trees = turn.run, trees_of(turn.run)
+    run, trees = builder.run, trees_of(builder.run)
     assert trees is not None, "only a run with evidence takes snapshots"
     for warning in taken.warnings:
-        turn.note(RunWarning(warning, run.current_state))
+        builder.note(RunWarning(warning, run.current_state))
     if trees.blame is None:
-        _note_reference(turn, trees, taken)
+        _note_reference(builder, trees, taken)
     else:
-        _note_changes(turn, trees, taken, taken.watched, taken.outside)
-    turn.note(
+        _note_changes(builder, trees, taken, taken.watched, taken.outside)
+    builder.note(
         Tree(
             run.current_state,
             run.step,
@@ -92,33 +92,33 @@ def _ending_of_last_snapshot(taken: SnapshotTaken) -> Ending | None:
         return taken.ending
     if not taken.changed.files:
         return taken.ending
-    paths = listed(taken.changed.paths, taken.changed.files)
+    paths = listed_paths(taken.changed.paths, taken.changed.files)
     message = f"{paths} changed after the last check passed, while leftover processes were ended"
     return endings.failed("stale_evidence", message)
 
 
-def _note_cut(turn: Turn, cut: SnapshotCut) -> None:
+def _note_cut(builder: StepBuilder, cut: SnapshotCut) -> None:
     """Record a snapshot that was cut off, after judging the protected paths as usual if they could
     be read."""
-    trees = trees_of(turn.run)
+    trees = trees_of(builder.run)
     assert trees is not None, "only a run with evidence takes snapshots"
     if cut.guard is not None and trees.blame is None:
-        _note_reference(turn, trees, cut)
+        _note_reference(builder, trees, cut)
     elif cut.guard is not None:
-        _note_changes(turn, trees, cut)
-    turn.note(TreeUnread(turn.run.current_state, cut.when, cut.guard))
+        _note_changes(builder, trees, cut)
+    builder.note(TreeUnread(builder.run.current_state, cut.when, cut.guard))
 
 
-def _note_reference(turn: Turn, trees: Trees, taken: SnapshotTaken | SnapshotCut) -> None:
+def _note_reference(builder: StepBuilder, trees: Trees, taken: SnapshotTaken | SnapshotCut) -> None:
     """Record that someone with permission changed protected paths, if they differ from the last
     snapshot."""
     if taken.tampered and taken.guard != trees.guard:
         paths = tuple(each.path for each in taken.tampered)
-        turn.note(ReferenceMoved(len(paths), paths[:MAX_PATHS], trees.moved_by or "unknown"))
+        builder.note(ReferenceMoved(len(paths), paths[:MAX_PATHS], trees.moved_by or "unknown"))
 
 
 def _note_changes(
-    turn: Turn,
+    builder: StepBuilder,
     trees: Trees,
     taken: SnapshotTaken | SnapshotCut,
     watched: tuple[str, ...] = (),
@@ -126,15 +126,15 @@ def _note_changes(
 ) -> None:
     """Record which protected, watched and outside paths an agent or a check changed, and what
     follows. Restoring becomes a failure after `MAX_RESTORES` attempts."""
-    evidence, here = turn.loop.evidence, turn.run.current_state
+    evidence, here = builder.loop.evidence, builder.run.current_state
     by = trees.blame or "agent"
     is_tampered = is_tampering(evidence, trees, taken.guard or "", taken.when)
     found = one_report_each(
-        turn.loop,
+        builder.loop,
         Attributed(
             forbidden(evidence, taken.tampered) if is_tampered else (),
             watched if by == "agent" else (),
-            outside if is_out_of_scope(turn.loop, trees) else (),
+            outside if is_out_of_scope(builder.loop, trees) else (),
         ),
     )
     tampering = tampering_of(evidence)
@@ -142,19 +142,20 @@ def _note_changes(
         tampering = "fail"  # something changes them as fast as they are restored
     for paths, then in ((found.watched, REPORT), (found.protected, tampering)):
         if paths:
-            turn.note(Tampered(here, len(paths), paths[:MAX_PATHS], then, by))
+            builder.note(Tampered(here, len(paths), paths[:MAX_PATHS], then, by))
     if paths := found.outside:
-        turn.note(OutOfScope(here, len(paths), paths[:MAX_PATHS], turn.loop.scope_writes))
+        builder.note(OutOfScope(here, len(paths), paths[:MAX_PATHS], builder.loop.scope_writes))
 
 
-def _note_restored(turn: Turn, restored: PathsRestored) -> None:
+def _note_restored(builder: StepBuilder, restored: PathsRestored) -> None:
     """Record which paths were restored, and which could not be."""
-    turn.note(
+    builder.note(
         Restored(
-            turn.run.current_state,
+            builder.run.current_state,
             len(restored.paths),
             restored.paths[:MAX_PATHS],
             restored.of,
             restored.failed[:MAX_PATHS],
+            restored.project,
         )
     )

@@ -15,7 +15,7 @@ from little_loops.fsm.schema import (
     FSMLoop,
     StateConfig,
     Transition,
-    transitions,
+    transition_for,
 )
 from little_loops.fsm.state import Judgement, LoopState
 
@@ -24,9 +24,9 @@ def find_transition(loop: FSMLoop, run: LoopState, verdict: str) -> Transition |
     """Return the state's own transition for a verdict, else the loop's handler for errors and
     timeouts; None if there is neither. `$current` does not count once the retries are used up."""
     state = loop.states[run.current_state]
-    transition = transitions(state).get(verdict)
+    transition = transition_for(state, verdict)
     if transition is not None and transition.target == CURRENT and _retries_used_up(state, run):
-        transition = transitions(_without_current(state)).get(verdict)
+        transition = transition_for(_without_current(state), verdict)
     if transition is not None:
         return transition
     handlers = {ERROR: loop.on_error, TIMEOUT: loop.on_timeout}
@@ -56,7 +56,7 @@ def no_transition(loop: FSMLoop, run: LoopState, judgement: Judgement) -> Ending
     if verdict in (ERROR, TIMEOUT, *PROOF_VERDICTS):
         return endings.failed(verdict, _with_last_words(run, judgement.reason) or verdict)
     message = f"no transition for the verdict `{verdict}`"
-    if verdict in transitions(loop.states[run.current_state]):  # it led to `$current`
+    if transition_for(loop.states[run.current_state], verdict):  # it led to `$current`
         message += " after the last `retry`"
     return endings.failed("no_transition", f"{message} ({judgement.reason})")
 

@@ -9,17 +9,26 @@ Not here: reading and checking YAML (`authoring`), moving through the states (`m
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
 from little_loops.records import NamedTuple
 
 Comparison = Literal["eq", "ne", "lt", "le", "gt", "ge"]
 Direction = Literal["min", "max"]
-ActionType = Literal["shell", "slash", "prompt", "builtin"]
+Keep = Literal["best"]
+NOISE: Final = "noise"
+"""The `min_gain` that is twice the spread of the first two measurements."""
+ActionType = Literal["shell", "slash", "prompt", "builtin", "loop"]
 Outcome = Literal["success", "failure", "review"]
+FallbackReason = Literal["auth", "billing"]
+"""Failures of an agent that give its turn to the next one only if the loop says so."""
 Tampering = Literal["restore", "fail", "report"]
 ScopeWrites = Literal["report", "enforce", "ignore"]
+MergeMode = Literal["merge", "squash", "none"]
+KeepWorktree = Literal["failed", "always", "never"]
+WORKING_TREE: Final = "working-tree"
+"""The `from` of a worktree that begins with what is not committed, too."""
 Place = Literal["here", "clean"]
 """Where a check runs: in the project, or in a clean copy."""
 Number = float | str
@@ -78,6 +87,8 @@ class Convergence(NamedTuple):
     tolerance: Number = 0
     direction: Direction | None = None
     patience: int = 1
+    keep: Keep | None = None
+    min_gain: float | Literal["noise"] = NOISE
     source: str | None = None
 
 
@@ -172,6 +183,24 @@ class HostOptions(NamedTuple):
         return self._replace(**said)
 
 
+JUDGE: Final = "judge"
+JUDGE_TIMEOUT_S: Final = 600.0
+DIFF, OUTPUT = "diff", "output"
+
+
+class JudgeConfig(NamedTuple):
+    """A second opinion on a pass, by an agent that may only read.
+
+    `sees` lists what it gets: the `diff` since the start of the run, the `output` of the check, and
+    paths of files.
+    """
+
+    question: str
+    host: HostOptions | None = None
+    sees: tuple[str, ...] = (DIFF,)
+    timeout: float = JUDGE_TIMEOUT_S
+
+
 class Evidence(NamedTuple):
     """How a pass is proved; None means "not set here".
 
@@ -191,10 +220,112 @@ class Evidence(NamedTuple):
     strict: bool = False
 
 
+HOOK_TIMEOUT_S: Final = 30.0
+
+
+class Hook(NamedTuple):
+    """A command that a run starts at one of its points; None for `required` means the default there.
+
+    `states`: the only states that it is for.
+    """
+
+    action: str
+    timeout: float = HOOK_TIMEOUT_S
+    required: bool | None = None
+    states: tuple[str, ...] | None = None
+    env: Mapping[str, str] = {}
+
+
+class Hooks(NamedTuple):
+    """The hooks of a loop; `events` has those that run beside it, by the kind of event."""
+
+    before_run: Hook | None = None
+    before_state: Hook | None = None
+    after_state: Hook | None = None
+    after_run: Hook | None = None
+    events: Mapping[str, Hook] = {}
+
+
+WAITS, FAILED, COMPLETED = "waits", "failed", "completed"
+OCCASIONS: Final = (WAITS, FAILED, COMPLETED)
+"""When people can be notified: a run waits for something, it failed, it completed."""
+
+
+class Notify(NamedTuple):
+    """Who is notified about a run, and on which occasions.
+
+    `to` is an address (`ntfy://…`, `https://…`, or a template for one) or a command.
+    """
+
+    to: str
+    when: tuple[str, ...] = OCCASIONS
+
+
+class ChildLimits(NamedTuple):
+    """What a state allows each run that it starts; None: as the run's own loop says."""
+
+    max_iterations: int | None = None
+    max_cost_usd: float | None = None
+    timeout: float | None = None
+
+
+BRANCH: Final = "branch"
+"""The paradigm of a loop that is the action of a branch; nobody can write it."""
+MOST_PARALLEL: Final = 4
+"""How many branches of a state run at once, unless it says otherwise."""
+
+
+class Branches(NamedTuple):
+    """The runs that a state starts at once: its branches.
+
+    There is one for each item of `for_each` (a list, a text that is filled in, or a `glob`), each
+    combination of `matrix`, or each entry of `named`, which says itself what it runs. `as_` is the
+    name of the item. `join`: `all`, `any`, a number, or a percentage such as `80%`.
+    """
+
+    for_each: tuple[Any, ...] | str | Mapping[str, str] | None = None
+    as_: str = "item"
+    matrix: Mapping[str, tuple[Any, ...]] = {}
+    exclude: tuple[Mapping[str, Any], ...] = ()
+    named: Mapping[str, StateConfig] = {}
+    max_parallel: int = MOST_PARALLEL
+    join: str | int = "all"
+    fail_fast: bool = False
+
+
+class Worktree(NamedTuple):
+    """A git worktree for a run, outside the project, and how its work gets back.
+
+    `from_`: the commit it begins at. `setup` runs there once, before the first action. `copy` and
+    `link` are paths of the project that git does not track; `ports` are variables with the first
+    number for each. `merge` is None if it is not set: then `merge` for a state, `none` for a loop.
+    `check` judges each merged tree; `resolve` may try `tries` times to make a branch fit. It is what
+    that runs, as a state with an action or a loop.
+    """
+
+    from_: str = "HEAD"
+    setup: str | None = None
+    copy: tuple[str, ...] = ()
+    link: tuple[str, ...] = ()
+    ports: Mapping[str, int] = {}
+    merge: MergeMode | None = None
+    check: str | None = None
+    resolve: StateConfig | None = None
+    tries: int = 1
+    keep: KeepWorktree = "failed"
+
+
 class StateConfig(NamedTuple):
+    """A state. `judge` is asked if its action passes; files have it as a condition.
+
+    One that starts another run has its loop in `loop`; its `action` is the name of that loop, and
+    its `action_type` is `loop`. With `branches`, it starts several: of its loop, of its
+    action, or of what they say themselves."""
+
     action: str | None = None
     action_type: ActionType | None = None
     condition: Condition | None = None
+    judge: JudgeConfig | None = None
     next: str | None = None
     on_pass: str | None = None
     on_fail: str | None = None
@@ -219,6 +350,7 @@ class StateConfig(NamedTuple):
     capture: str | None = None
     capture_exit: bool = False
     check: bool = False
+    repeat: int = 1
     label: str | None = None
     timeout: float | None = None
     idle_timeout: float | None = None
@@ -229,27 +361,44 @@ class StateConfig(NamedTuple):
     shell: str | None = None
     kill_grace: float | None = None
     host: HostOptions | None = None
+    fallback: tuple[HostOptions, ...] | None = None
+    fallback_on: tuple[FallbackReason, ...] | None = None
+    before: Hook | None = None
+    after: Hook | None = None
+    loop: FSMLoop | None = None
+    with_: Mapping[str, Any] = {}
+    limits: ChildLimits | None = None
+    branches: Branches | None = None
+    worktree: Worktree | None = None
 
     def to_dict(self) -> dict[str, Any]:
         plain: dict[str, Any] = _plain(self)
+        if self.worktree is not None:
+            plain["worktree"] = _written_worktree(self.worktree)
         plain.update({f"on_{word}": to for word, to in plain.pop("on_words", {}).items()})
-        return plain
+        if self.judge is not None:
+            _join_judge(plain, self.condition)
+        if self.branches is not None:
+            plain = _with_branches(plain, self.branches)
+        return plain if self.loop is None else _with_loop(plain, self.loop)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> StateConfig:
         """Return the state that `to_dict` wrote. Raises `ValueError` for unknown fields."""
+        if not BRANCH_FIELDS.keys().isdisjoint(data):
+            data = _from_branches(data)
+        if "loop" in data:
+            data = _from_loop(data)
         fields = {key: data[key] for key in data if key in cls._fields}
         words = {key[3:]: to for key, to in data.items() if _names_a_word(key)}
         if unknown := data.keys() - fields.keys() - {f"on_{word}" for word in words}:
             raise ValueError(f"unknown state fields: {', '.join(sorted(unknown))}")
         if "condition" in fields:
-            fields["condition"] = condition_from_dict(fields["condition"])
-        if "choices" in fields:
-            fields["choices"] = tuple(fields["choices"])
-        if "retry" in fields:
-            fields["retry"] = Retry(**fields["retry"])
-        if "host" in fields:
-            fields["host"] = _host(fields["host"])
+            _split_judge(fields)
+        _read_hosts(fields)
+        for name, read in _READ_FIELD.items():
+            if name in fields:
+                fields[name] = read(fields[name])
         if words:
             fields["on_words"] = words
         return cls(**fields)
@@ -279,14 +428,22 @@ class FSMLoop(NamedTuple):
     shell: str = "sh"
     kill_grace: float = KILL_GRACE_S
     host: HostOptions = HostOptions()
+    fallback: tuple[HostOptions, ...] = ()
+    fallback_on: tuple[FallbackReason, ...] = ()
     max_cost_usd: float | None = None
     max_tokens: int | None = None
     evidence: Evidence = Evidence()
     scope_writes: ScopeWrites = "report"
+    hooks: Hooks | None = None
+    result: Mapping[str, str] = {}
+    notify: tuple[Notify, ...] = ()
+    worktree: Worktree | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the loop in its native form, without defaults; `from_dict` reads it."""
         plain: dict[str, Any] = _plain(self)
+        if self.worktree is not None:
+            plain["worktree"] = _written_worktree(self.worktree)
         plain["states"] = {name: state.to_dict() for name, state in self.states.items()}
         if "evidence" in plain:
             plain["evidence"] = _written_evidence(self.evidence)
@@ -303,11 +460,186 @@ class FSMLoop(NamedTuple):
         }
         if "scope" in fields:
             fields["scope"] = tuple(fields["scope"])
-        if "host" in fields:
-            fields["host"] = _host(fields["host"])
+        _read_hosts(fields)
         if "evidence" in fields:
             fields["evidence"] = _evidence(fields["evidence"])
+        if "hooks" in fields:
+            fields["hooks"] = _hooks(fields["hooks"])
+        if "notify" in fields:
+            fields["notify"] = tuple(map(_notify, fields["notify"]))
+        if "worktree" in fields:
+            fields["worktree"] = _worktree(fields["worktree"])
         return cls(**fields)
+
+
+def _with_loop(plain: dict[str, Any], loop: FSMLoop) -> dict[str, Any]:
+    """Write the fields of a state that starts runs as an author would."""
+    del plain["action"], plain["action_type"]
+    given = plain.pop("with_", None)
+    plain["loop"] = loop.to_dict()
+    return plain if given is None else {**plain, "with": given}
+
+
+def _from_loop(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Read the fields of a state that starts runs: the reverse of `_with_loop`."""
+    fields = {key: value for key, value in data.items() if key != "with"}
+    loop = FSMLoop.from_dict(data["loop"])
+    fields |= {"loop": loop, "action": loop.name, "action_type": "loop"}
+    if "with" in data:
+        fields["with_"] = data["with"]
+    return fields
+
+
+BRANCH_FIELDS: Final = {
+    "for_each": "for_each",
+    "as": "as_",
+    "matrix": "matrix",
+    "exclude": "exclude",
+    "branches": "named",
+    "max_parallel": "max_parallel",
+    "join": "join",
+    "fail_fast": "fail_fast",
+}
+"""The fields of a state with branches, and their names in `Branches`."""
+
+
+def _with_branches(plain: dict[str, Any], branches: Branches) -> dict[str, Any]:
+    """Write the fields of a state with branches as an author would."""
+    own = {name: plain["branches"].get(field) for name, field in BRANCH_FIELDS.items()}
+    del plain["branches"]
+    if branches.named:
+        del plain["action"], plain["action_type"]
+        own["branches"] = {name: each.to_dict() for name, each in branches.named.items()}
+    return {**{name: value for name, value in own.items() if value is not None}, **plain}
+
+
+def _from_branches(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Read the fields of a state with branches: the reverse of `_with_branches`."""
+    fields = {name: value for name, value in data.items() if name not in BRANCH_FIELDS}
+    own: dict[str, Any] = {
+        BRANCH_FIELDS[name]: tuple(value) if isinstance(value, list) else value
+        for name, value in data.items()
+        if name in BRANCH_FIELDS
+    }
+    if "matrix" in own:
+        own["matrix"] = {name: tuple(values) for name, values in own["matrix"].items()}
+    if "named" in own:
+        own["named"] = {name: StateConfig.from_dict(each) for name, each in own["named"].items()}
+        fields |= {"action": ", ".join(own["named"]), "action_type": "loop"}
+    return {**fields, "branches": Branches(**own)}
+
+
+def starts_runs(state: StateConfig) -> bool:
+    """Return whether a state starts other runs instead of an action of its own."""
+    return state.loop is not None or state.branches is not None
+
+
+RESOLVE: Final = "worktree/resolve"
+"""Names what makes a branch of a state fit among the branches of that; none can have this name."""
+
+
+def inner_steps(state: StateConfig) -> dict[str, StateConfig]:
+    """Return what a state runs besides its own action or loop: its named branches, and what makes a
+    branch fit that is not merged cleanly."""
+    found = {} if state.branches is None else dict(state.branches.named)
+    if state.worktree is not None and state.worktree.resolve is not None:
+        found[RESOLVE] = state.worktree.resolve
+    return found
+
+
+def acting_states(loop: FSMLoop) -> Iterator[tuple[str, StateConfig]]:
+    """Yield all that runs an action or another loop: each state, or its branches if those say
+    themselves what they run, and what makes branches fit. A state whose items name the host is
+    yielded once for each host."""
+    for name, state in loop.states.items():
+        branches = state.branches
+        for key, each in inner_steps(state).items():
+            yield f"{name}/{key}", each
+        if branches is None or not branches.named:
+            for host in item_hosts(state):
+                yield name, state if host is None else with_host_name(state, host)
+
+
+def with_host_name(state: StateConfig, name: str) -> StateConfig:
+    """Return a state whose action is run by another host."""
+    return state._replace(host=(state.host or HostOptions())._replace(name=name))
+
+
+def host_variable(state: StateConfig) -> str | None:
+    """Return the name of the item that names the host, as in `host: ${branch.who}`; else None."""
+    named = state.host.name if state.host is not None else None
+    is_one = named is not None and named.startswith(HOST_OF_BRANCH) and named.endswith("}")
+    return (named or "")[len(HOST_OF_BRANCH) : -1] if is_one else None
+
+
+HOST_OF_BRANCH: Final = "${branch."
+
+
+def item_hosts(state: StateConfig) -> tuple[str | None, ...]:
+    """Return the hosts that the items of a state name, each once; one None if they name none."""
+    variable, branches = host_variable(state), state.branches
+    if variable is None or branches is None:
+        return (None,)
+    values = branches.matrix.get(variable, ())
+    if not branches.matrix and isinstance(branches.for_each, tuple):
+        values = branches.for_each
+    return tuple(dict.fromkeys(value for value in values if isinstance(value, str)))
+
+
+def loops_started_by(state: StateConfig) -> tuple[FSMLoop, ...]:
+    """Return the loops that a state or its branches start."""
+    inner = inner_steps(state).values()
+    return tuple(each.loop for each in (state, *inner) if each.loop is not None)
+
+
+def child_loops(loop: FSMLoop) -> tuple[FSMLoop, ...]:
+    """Return the loops that the states of this one start."""
+    return tuple(child for state in loop.states.values() for child in loops_started_by(state))
+
+
+def with_child_loops(loop: FSMLoop, change: Callable[[str, FSMLoop], FSMLoop]) -> FSMLoop:
+    """Return the loop with the loops that its states start changed; `change` gets the name of the
+    state, or that of the state and of the branch: `checks/types`."""
+    return loop._replace(
+        states={name: _changed(name, state, change) for name, state in loop.states.items()}
+    )
+
+
+def _changed(
+    name: str, state: StateConfig, change: Callable[[str, FSMLoop], FSMLoop]
+) -> StateConfig:
+    if state.loop is not None:
+        state = state._replace(loop=change(name, state.loop))
+    changed = {
+        key: _changed(f"{name}/{key}", each, change) for key, each in inner_steps(state).items()
+    }
+    resolve = changed.pop(RESOLVE, None)
+    if state.worktree is not None and resolve is not None:
+        state = state._replace(worktree=state.worktree._replace(resolve=resolve))
+    if state.branches is not None and changed:
+        state = state._replace(branches=state.branches._replace(named=changed))
+    return state
+
+
+def has_worktree(loop: FSMLoop) -> bool:
+    """Return whether a run of this loop, or one that it starts, has a worktree."""
+    states = any(state.worktree is not None for state in loop.states.values())
+    return loop.worktree is not None or states or any(map(has_worktree, child_loops(loop)))
+
+
+def worktree_of(state: StateConfig) -> Worktree | None:
+    """Return the worktree for each run that a state starts: the state's own, or that of the loop
+    that it starts. `merge` is set."""
+    if state.worktree is not None:
+        return state.worktree._replace(merge=state.worktree.merge or "merge")
+    return None if state.loop is None else own_worktree(state.loop)
+
+
+def own_worktree(loop: FSMLoop) -> Worktree | None:
+    """Return the worktree for a run of this loop, with `merge` set; None without one."""
+    if loop.worktree is None:
+        return None
+    return loop.worktree._replace(merge=loop.worktree.merge or "none")
 
 
 class Transition(NamedTuple):
@@ -318,19 +650,28 @@ class Transition(NamedTuple):
 
 
 def transitions(state: StateConfig) -> dict[str, Transition]:
-    """Return the transition of every verdict that has one: `next`, overridden by `on_…`."""
-    table: dict[str, Transition] = {}
-    if state.next is not None:
-        table = {verdict: Transition(state.next, "next") for verdict in SOFT_VERDICTS}
-    for verdict in (*SOFT_VERDICTS, ERROR, TIMEOUT, *PROOF_VERDICTS):
-        target = getattr(state, f"on_{verdict}")
-        if target is not None:
-            table[verdict] = Transition(target, f"on_{verdict}")
-    table.update(
-        {word: Transition(target, f"on_{word}") for word, target in state.on_words.items()}
-    )
-    table.update({word: Transition(target, "route") for word, target in state.route.items()})
-    return table
+    """Return the transition of every verdict that has one."""
+    verdicts = (*_WITH_FIELD, *state.on_words, *state.route)
+    found = ((verdict, transition_for(state, verdict)) for verdict in verdicts)
+    return {verdict: transition for verdict, transition in found if transition is not None}
+
+
+def transition_for(state: StateConfig, verdict: str) -> Transition | None:
+    """Return the transition of a verdict: by `route`, else by `on_…`, else by `next`."""
+    if (target := state.route.get(verdict)) is not None:
+        return Transition(target, "route")
+    if (target := state.on_words.get(verdict)) is not None:
+        return Transition(target, f"on_{verdict}")
+    if (field := _WITH_FIELD.get(verdict)) and (target := getattr(state, field)) is not None:
+        return Transition(target, field)
+    if state.next is not None and verdict in SOFT_VERDICTS:
+        return Transition(state.next, "next")
+    return None
+
+
+_WITH_FIELD = {
+    verdict: f"on_{verdict}" for verdict in (*SOFT_VERDICTS, ERROR, TIMEOUT, *PROOF_VERDICTS)
+}
 
 
 def effective_condition(state: StateConfig) -> Condition | None:
@@ -338,6 +679,17 @@ def effective_condition(state: StateConfig) -> Condition | None:
     if state.condition is not None or state.on_target is None:
         return state.condition
     return Convergence("${context.target}", "${context.tolerance:-0}")
+
+
+def keeps_best(state: StateConfig) -> bool:
+    """Return whether a state measures changes and puts back those that are not better."""
+    return isinstance(state.condition, Convergence) and state.condition.keep is not None
+
+
+def keeper_of(loop: FSMLoop) -> str | None:
+    """Return the state whose condition has `keep: best`; None without one. A valid loop has at most
+    one."""
+    return next((name for name, state in loop.states.items() if keeps_best(state)), None)
 
 
 FAILURE_WORDS = frozenset({"fail", "failed", "failure", "error", "abort", "aborted"})
@@ -373,14 +725,102 @@ def condition_from_dict(data: Mapping[str, Any]) -> Condition:
     return condition
 
 
+def _join_judge(plain: dict[str, Any], condition: Condition | None) -> None:
+    """Write a state's judge as a condition: alone, or the last of those that must hold."""
+    judge = {"type": JUDGE, **plain.pop("judge")}
+    if condition is None:
+        plain["condition"] = judge
+    else:
+        rest = plain["condition"]
+        of = rest["of"] if isinstance(condition, All) else [rest]
+        others = rest if isinstance(condition, All) else {"type": "all"}
+        plain["condition"] = {**others, "of": [*of, judge]}
+
+
+def _split_judge(fields: dict[str, Any]) -> None:
+    """Take the judge out of a state's condition, in place: it becomes the state's `judge`."""
+    data = fields.pop("condition")
+    of = data.get("of")
+    if data["type"] == JUDGE:
+        fields["judge"] = _judge(data)
+        return
+    if data["type"] == "all" and of and of[-1]["type"] == JUDGE:
+        fields["judge"] = _judge(of[-1])
+        data = {**data, "of": of[:-1]}
+        if not data["of"]:
+            return
+    fields["condition"] = data
+
+
+def _judge(data: Mapping[str, Any]) -> JudgeConfig:
+    fields = {key: value for key, value in data.items() if key != "type"}
+    if "host" in fields:
+        fields["host"] = _host(fields["host"])
+    if "sees" in fields:
+        fields["sees"] = tuple(fields["sees"])
+    return JudgeConfig(**fields)
+
+
 def _names_a_word(key: str) -> bool:
     return key.startswith("on_") and key not in StateConfig._fields
+
+
+def _read_hosts(fields: dict[str, Any]) -> None:
+    """Read the agents of a loop or a state, in place."""
+    if "host" in fields:
+        fields["host"] = _host(fields["host"])
+    if "fallback" in fields:
+        fields["fallback"] = tuple(_host(each) for each in fields["fallback"])
+    if "fallback_on" in fields:
+        fields["fallback_on"] = tuple(fields["fallback_on"])
 
 
 def _host(data: Mapping[str, Any]) -> HostOptions:
     lists = ("allow", "deny", "args", "command")
     options: dict[str, Any] = {k: tuple(v) if k in lists else v for k, v in data.items()}
     return HostOptions(**options)
+
+
+def _hook(data: str | Mapping[str, Any]) -> Hook:
+    """Read a hook: its command alone, or a mapping."""
+    if isinstance(data, str):
+        return Hook(data)
+    fields: dict[str, Any] = {k: tuple(v) if k == "states" else v for k, v in data.items()}
+    return Hook(**fields)
+
+
+def _hooks(data: Mapping[str, Any]) -> Hooks:
+    """Read the hooks of a loop."""
+    fields: dict[str, Any] = {name: _hook(hook) for name, hook in data.items() if name != "events"}
+    events = {kind: _hook(hook) for kind, hook in data.get("events", {}).items()}
+    return Hooks(**fields, events=events)
+
+
+def _notify(data: Mapping[str, Any]) -> Notify:
+    return Notify(data["to"], tuple(data.get("when", OCCASIONS)))
+
+
+def _worktree(data: bool | Mapping[str, Any]) -> Worktree | None:
+    """Read `true`, `false` or a mapping of settings."""
+    if isinstance(data, bool):
+        return Worktree() if data else None
+    lists = ("copy", "link")
+    fields: dict[str, Any] = {k: tuple(v) if k in lists else v for k, v in data.items()}
+    if "from" in fields:
+        fields["from_"] = fields.pop("from")
+    if "resolve" in fields:
+        fields["resolve"] = StateConfig.from_dict(fields["resolve"])
+    return Worktree(**fields)
+
+
+def _written_worktree(worktree: Worktree) -> bool | dict[str, Any]:
+    """Write the settings of a worktree as an author would: the reverse of `_worktree`."""
+    plain: dict[str, Any] = _plain(worktree)
+    if "from_" in plain:
+        plain = {"from": plain.pop("from_"), **plain}
+    if worktree.resolve is not None:
+        plain["resolve"] = worktree.resolve.to_dict()
+    return plain or True
 
 
 def _evidence(data: bool | Mapping[str, Any]) -> Evidence:
@@ -423,3 +863,15 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (tuple, list)):
         return [_plain(item) for item in value]
     return value
+
+
+_READ_FIELD: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "condition": condition_from_dict,
+    "choices": tuple,
+    "retry": lambda data: Retry(**data),
+    "limits": lambda data: ChildLimits(**data),
+    "before": _hook,
+    "after": _hook,
+    "worktree": _worktree,
+}
+"""How the fields of a state that are not plain data are read."""

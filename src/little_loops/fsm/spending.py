@@ -7,8 +7,9 @@ reports nothing. Their cost is estimated, so that it is counted before the next 
 from __future__ import annotations
 
 from little_loops.fsm.limits import cost_left_usd
-from little_loops.fsm.schema import FSMLoop, HostOptions
+from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import LoopState, Receipt, Result
+from little_loops.fsm.turn_hosts import host_of
 
 TOKEN_USD = 3e-6
 """The cost of a token in a coding session, where most tokens are read from the cache."""
@@ -37,22 +38,21 @@ def used(loop: FSMLoop, run: LoopState, result: Result) -> Receipt | None:
     return None
 
 
-def session(loop: FSMLoop, run: LoopState) -> Receipt | None:
-    """Return a flat estimate for a session spawned to resume the run; None if its host has no
-    prices."""
-    if _host(loop, run).host not in WITH_PRICES:
+def session(loop: FSMLoop, run: LoopState, reserved_usd: float | None = None) -> Receipt | None:
+    """Return an estimate for a session spawned to resume the run: all that it may cost, at most
+    `reserved_usd`. None if its host has no prices."""
+    host = loop.host.under(loop.states[run.current_state].host)
+    if host.host not in WITH_PRICES:
         return None
-    return Receipt(0, SESSION_USD, 0, SESSION_USD)
-
-
-def _host(loop: FSMLoop, run: LoopState) -> HostOptions:
-    return loop.host.under(loop.states[run.current_state].host)
+    limits = (SESSION_USD, host.max_cost_usd, reserved_usd)
+    most_usd = min(limit for limit in limits if limit is not None)
+    return Receipt(0, most_usd, 0, most_usd)
 
 
 def _estimated_usd(loop: FSMLoop, run: LoopState, tokens: int) -> float:
     """Return an estimate of what a turn cost, at most what it was allowed; 0 if its host has no
     prices."""
-    host = _host(loop, run)
+    host = host_of(loop, run)
     if host.host not in WITH_PRICES:
         return 0.0
     guess = tokens * _token_usd(run) if tokens else REQUEST_USD

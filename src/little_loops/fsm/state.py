@@ -18,9 +18,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
-from little_loops.fsm.plain import Masked, Written, WrongShape, decode
+from little_loops.fsm.plain import Masked, Written, WrongShape, decode, encode
 from little_loops.records import NamedTuple
 
 FORMAT = 1
@@ -35,6 +35,8 @@ Status = Literal[
     "needs_review",
 ]
 UNFINISHED = ("running", "interrupted", "awaiting_continuation", "needs_review")
+FORK = "fork"
+"""The reason of a run that has been forked and not started."""
 UNTIL = "until-"
 """How the names of runs without a loop file begin; a loop with a file may be called so, too."""
 Phase = Literal["moving", "entered", "running", "interrupted", "judging", "judged", "ended"]
@@ -59,6 +61,48 @@ class FileRef(NamedTuple):
     has_secrets: bool | None = None
 
 
+class LeftOut(NamedTuple):
+    """A branch that was not merged, the files in conflict, if any, and the reason. `resolve`: why the
+    last try to make it fit has failed."""
+
+    name: str
+    files: tuple[str, ...] = ()
+    reason: Masked[str] = ""
+    resolve: Masked[str] = ""
+
+
+class MergeResult(NamedTuple):
+    """What became of the branches of a state: the commit that has those that were merged, and why
+    others were not. `command` moves the user's branch to that commit, if it was not moved."""
+
+    commit: str
+    merged: tuple[str, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
+    command: str = ""
+
+
+class ChildResult(NamedTuple):
+    """How the child of a state ended, and the values of its `result`."""
+
+    status: str
+    reason: str
+    final_state: str
+    iterations: int
+    result: Masked[Mapping[str, Any]]
+
+
+class BranchCount(NamedTuple):
+    """How many branches a state had, and how many of them passed; the others have failed, or were
+    not needed."""
+
+    total: int
+    passed: int
+
+    @property
+    def failed(self) -> int:
+        return self.total - self.passed
+
+
 class Result(NamedTuple):
     """The result of an action: `captured.<state>`.
 
@@ -71,6 +115,8 @@ class Result(NamedTuple):
     The other fields are for agents: `agent` is the outcome that its host reported, which the
     machine knows only as one of a few ways to continue; `stream_file` has the raw events of its
     program. `structured` is its structured answer; a long one is only in its file.
+
+    `child` is for a state that starts another run, `branches` for one that starts several.
     """
 
     exit_code: int | None
@@ -100,6 +146,9 @@ class Result(NamedTuple):
     turns: int | None = None
     retry_at_ms: int | None = None
     stream_file: FileRef | None = None
+    child: ChildResult | None = None
+    branches: BranchCount | None = None
+    merge: MergeResult | None = None
 
 
 class SignalLine(NamedTuple):
@@ -113,10 +162,23 @@ class SignalLine(NamedTuple):
 
 
 class Metric(NamedTuple):
-    """What a convergence condition remembers of earlier measurements."""
+    """What a convergence condition remembers of earlier measurements.
+
+    The other fields are for `keep: best`. `min_gain` is by how much a change must be better; None
+    if the start was measured only once. `is_same`: the tree is the one that measured `best`.
+    """
 
     best: float
     stalled: int = 0
+    min_gain: float | None = None
+    is_same: bool = False
+
+
+class Sample(NamedTuple):
+    """One of several measurements of which the median counts, and the tree it was made on."""
+
+    value: float
+    tree: str | None = None
 
 
 class Move(NamedTuple):
@@ -143,7 +205,10 @@ class WaitFor(NamedTuple):
 
 
 class Receipt(NamedTuple):
-    """What the agents of one state have used; `estimated_usd` is the part that was not reported."""
+    """What the agents of one state have used; `estimated_usd` is the part that was not reported.
+
+    `turns` are exchanges between an agent and its model.
+    """
 
     tokens: int = 0
     cost_usd: float = 0.0
@@ -168,6 +233,22 @@ class Limits(NamedTuple):
         )
 
 
+class Hosts(NamedTuple):
+    """Which agent of several takes the turn: the place in the list of the state's hosts.
+
+    The choice is for an attempt of a step, and lasts until the next one. `limited` has the agents
+    that could not take a turn, by name, with the time until then; None: until the run is resumed.
+    `passed` are those that could not since the run last waited for one.
+    """
+
+    state: str = ""
+    step: int = 0
+    attempt: int = 0
+    fallback: int = 0
+    limited: Mapping[str, int | None] = {}
+    passed: tuple[str, ...] = ()
+
+
 class Answer(NamedTuple):
     """The answer to a gate: a state that ends a run as `needs_review`.
 
@@ -182,6 +263,144 @@ class Answer(NamedTuple):
     to: str | None = None
 
 
+Stage = Literal[
+    "waiting",
+    "running",
+    "interrupted",
+    "paused",
+    "review",
+    "resumed",
+    "pass",
+    "fail",
+    "error",
+    "timeout",
+    "stopped",
+]
+"""How far a run that a state started has come."""
+
+
+class Halt(NamedTuple):
+    """Why a run stops while its children run: the ending that follows when they have stopped."""
+
+    status: str
+    reason: str
+    message: Masked[str] = ""
+    signal: int | None = None
+
+
+class Counted(NamedTuple):
+    """What an unfinished child has used so far, as far as its parent has counted it."""
+
+    tokens: int = 0
+    cost_usd: float = 0.0
+    turns: int = 0
+
+
+JudgeVerdict = Literal["pass", "fail", "error", "lost", "stopped"]
+
+
+class Ruling(NamedTuple):
+    """What the judge of a check says about an attempt that passed.
+
+    `number` counts how often it was asked, `errors` how often it could not judge. Without a
+    `verdict` it is being asked.
+    """
+
+    step: int
+    attempt: int
+    number: int = 1
+    errors: int = 0
+    verdict: JudgeVerdict | None = None
+    reason: str = ""
+
+
+class Beside(NamedTuple):
+    """A run that makes a branch fit: how far it has come, and how it has paused, if it has."""
+
+    name: str
+    stage: Stage = "running"
+    pause: Halt | None = None
+
+
+class Children(NamedTuple):
+    """The runs that a state has started: its children, by name.
+
+    `step` and `attempt` are those of the action that started them, and part of the names of their
+    directories. `crashed` died once without an ending; `verdict` is known before the last of them
+    has ended; `pause` is how the first of them paused. `several`: they are branches, however many.
+    `beside` is a run that makes one of them fit, and none of them.
+    """
+
+    state: str
+    step: int
+    attempt: int
+    names: tuple[str, ...]
+    stages: tuple[Stage, ...]
+    crashed: tuple[str, ...] = ()
+    verdict: str | None = None
+    reason: str = ""
+    pause: Halt | None = None
+    halt: Halt | None = None
+    counted: Mapping[str, Counted] = {}
+    several: bool = False
+    beside: Beside | None = None
+
+    def path(self, name: str) -> str:
+        """Return the path of a child below its parent: `types`, or `checks/types` for a branch."""
+        return f"{self.state}/{name}" if self.several else name
+
+
+class Workspace(NamedTuple):
+    """The git worktree that a run works in.
+
+    `branch` is its own, which began at the commit `base`; `onto` is the branch that was checked out
+    in the project then, None for a detached HEAD. `commit` is the work of the run, once that is
+    committed (`is_committed`); None if there is none.
+    """
+
+    path: str
+    branch: str
+    base: str
+    onto: str | None = None
+    commit: str | None = None
+    is_committed: bool = False
+    is_cleared: bool = False
+
+
+class Landing(NamedTuple):
+    """The merged commit, and why the user's branch was not moved to it; `command` does that."""
+
+    commit: str
+    reason: Masked[str] = ""
+    command: str = ""
+
+
+class Train(NamedTuple):
+    """Branches that are merged one after the other, so that each is checked with those before it.
+
+    They began at the commit `base`, and `onto` is the branch that will be moved. They are merged on
+    top of its commit `head`, empty if merging has not begun; `tip` is the last commit that passed.
+    `trial` is the branch that was merged last, as `trial_commit`, and is not checked yet. `failing`
+    does not fit; `resolving` is the run that tries to make it fit, and `tries` counts those.
+    `restarts` counts how often the user's branch had moved meanwhile.
+    """
+
+    base: str
+    onto: str | None = None
+    head: str = ""
+    tip: str = ""
+    merged: tuple[str, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
+    trial: str | None = None
+    trial_commit: str = ""
+    failing: LeftOut | None = None
+    resolving: str | None = None
+    tries: Mapping[str, int] = {}
+    restarts: int = 0
+    landing: Landing | None = None
+    is_cleared: bool = False
+
+
 class Note(NamedTuple):
     """What a person told the run, for its next agent.
 
@@ -192,6 +411,14 @@ class Note(NamedTuple):
     text: Masked[str]
     step: int | None = None
     heard: bool = False
+
+
+class Fork(NamedTuple):
+    """The run that another one continues in another way: its id, its name, and after which step."""
+
+    run: str
+    name: str
+    step: int
 
 
 class Judgement(NamedTuple):
@@ -250,6 +477,39 @@ class Finding(NamedTuple):
     reason: str
 
 
+class NotKept(NamedTuple):
+    """A change that was put back, for the next agent; without `measured`, it was not measured."""
+
+    best: float
+    measured: float | None = None
+
+
+class Best(NamedTuple):
+    """The best tree of a loop with `keep: best`, and the change that is being made to it.
+
+    `tree` and `project` are that tree, which was measured as `value` in the step `step`; None if
+    nothing was measured yet. `min_gain` is None until the start was measured twice. `stalled` counts
+    measurements in a row that were not better, `voids` those during which the files changed.
+    `weighed` is the step and attempt of the latest measurement that was compared.
+
+    `changing`: an action has started that may change the tree; `had_change`: one before it, too.
+    `undo`: the change is still to be put back. `not_kept` is reported to the next agent.
+    """
+
+    tree: str | None = None
+    project: str | None = None
+    step: int = 0
+    value: float | None = None
+    min_gain: float | None = None
+    stalled: int = 0
+    voids: int = 0
+    weighed: tuple[int, ...] = ()
+    changing: bool = False
+    had_change: bool = False
+    undo: bool = False
+    not_kept: NotKept | None = None
+
+
 When = Literal["before", "after", "end", "last"]
 """Before or after an action, before a success state or the end, and after leftover processes were
 ended."""
@@ -300,6 +560,7 @@ class Trees(NamedTuple):
     stale: int = 0
     total: Changed = Changed()
     writes: tuple[str, ...] = ()
+    best: Best | None = None
 
 
 class LoopState(NamedTuple):
@@ -308,27 +569,30 @@ class LoopState(NamedTuple):
     current_state: str
     started_at: str
     updated_at: str
-    scope: tuple[str, ...] = (".",)
-    context: Mapping[str, Any] = {}
-    status: Status = "running"
+    scope: Written[tuple[str, ...]] = (".",)
+    context: Written[Mapping[str, Any]] = {}  # noqa: RUF012 (a `Mapping` is never changed)
+    captured: Written[Mapping[str, Result]] = {}  # noqa: RUF012 (a `Mapping` is never changed)
+    status: Written[Status] = "running"
+    phase: Written[Phase] = "moving"
+    iteration: Written[int] = 1
+    step: Written[int] = 0
+    continuation_prompt: Written[str | None] = None
+    ran_ms: Written[int] = 0
+    seq: Written[int] = 0
     reason: str | None = None
     error: str | None = None
-    phase: Phase = "moving"
     move: Move | None = None
     wait: WaitFor | None = None
     judgement: Judgement | None = None
     signal_line: SignalLine | None = None
-    iteration: int = 1
     cycle: int = 1
-    step: int = 0
     attempt: int = 0
     retries: int = 0
     visited: tuple[str, ...] = ()
     entered_by: str | None = None
-    captured: Mapping[str, Result] = {}
     prev_state: str | None = None
     metrics: Mapping[str, Metric] = {}
-    continuation_prompt: str | None = None
+    samples: tuple[Sample, ...] = ()
     continuations: int = 0
     spawns: bool = False
     late: bool = False
@@ -336,12 +600,12 @@ class LoopState(NamedTuple):
     handoff_waits: int = 0
     host_waits: int = 0
     host_waited_ms: int = 0
+    hosts: Hosts | None = None
     at_limit: bool = False
     owes: bool = False
     timed_out_in: str | None = None
     resume_to: str | None = None
     session_id: str | None = None
-    ran_ms: int = 0
     limits: Limits = Limits()
     costs: Mapping[str, Receipt] = {}
     trees: Trees | None = None
@@ -351,10 +615,25 @@ class LoopState(NamedTuple):
     answer: Answer | None = None
     """The latest answer; the gate that is open, if any, may not be its own."""
     notes: tuple[Note, ...] = ()
-    seq: int = 0
+    hooks_done: tuple[str, ...] = ()
+    """The hooks that need not run again for this start of the run, or this entry of a state."""
+    fork: Fork | None = None
+    children: Children | None = None
+    workspace: Workspace | None = None
+    train: Train | None = None
+    """What becomes of the branches of the current state, or of the run itself at its end."""
+    ruling: Ruling | None = None
+    result: Mapping[str, Any] | None = None
+    """The values of the loop's `result`, once the run has ended."""
+
+    @property
+    def own_children(self) -> Children | None:
+        """The children of the current state, if it has started some and they have not all ended."""
+        children = self.children
+        return None if children is None or children.state != self.current_state else children
 
     def to_dict(self) -> dict[str, Any]:
-        return {"format": FORMAT, **_plain(self)}
+        return {"format": FORMAT, **encode(self)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> LoopState:
@@ -376,23 +655,33 @@ class RunSummary(NamedTuple):
     updated_at: str
     scope: tuple[str, ...]
     status: Status
-    reason: str | None
-    error: str | None
-    wait: WaitFor | None
     iteration: int
-    cycle: int
     continuation_prompt: str | None
     ran_ms: int
-    limits: Limits
-    costs: Mapping[str, Receipt]
     seq: int
+    reason: str | None = None
+    error: str | None = None
+    wait: WaitFor | None = None
+    cycle: int = 1
+    limits: Limits = Limits()
+    costs: Mapping[str, Receipt] = {}
     notes: tuple[Note, ...] = ()
+    gate: int | None = None
+    answer: Answer | None = None
+    fork: Fork | None = None
+    children: Children | None = None
+
+    @property
+    def own_children(self) -> Children | None:
+        """The children of the current state, as in `LoopState`."""
+        children = self.children
+        return None if children is None or children.state != self.current_state else children
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> RunSummary:
         """Read part of the output of `LoopState.to_dict`. Raises `WrongShape` otherwise."""
         check_format(data)
-        return decode(cls, data)
+        return _with_gate(decode(cls, data))
 
     @property
     def cost_usd(self) -> float:
@@ -403,9 +692,13 @@ class RunSummary(NamedTuple):
         return sum(receipt.tokens for receipt in self.costs.values())
 
 
-def _with_gate(run: LoopState) -> LoopState:
+Run = TypeVar("Run", LoopState, RunSummary)
+
+
+def _with_gate(run: Run) -> Run:
     """Return the run with its gate, which earlier versions did not store."""
     at_gate = run.gate is None and (run.status, run.reason) == ("needs_review", "review")
+    at_gate = at_gate and run.own_children is None  # otherwise one of them has the gate
     return run._replace(gate=run.seq) if at_gate else run
 
 
@@ -435,20 +728,6 @@ def check_format(data: Mapping[str, Any]) -> None:
         raise WrongShape(f"{data['format']!r} is not {FORMAT}", "format")
 
 
-_ALWAYS = Result._fields[:4]
-_SELDOM = {name: Result._field_defaults[name] for name in Result._fields[4:]}
-
-
-def result_to_dict(result: Result) -> dict[str, Any]:
-    """Return a result without empty fields; the four fields of the design are always present."""
-    plain = dict(zip(_ALWAYS, result, strict=False))
-    if result[len(_ALWAYS) :] != tuple(_SELDOM.values()):
-        for name, default in _SELDOM.items():
-            if (value := getattr(result, name)) != default:
-                plain[name] = _plain(value)
-    return plain
-
-
 def _check_phase(run: LoopState) -> LoopState:
     """Return the run if it has what its phase requires. Raises `WrongShape` otherwise."""
     needed = {
@@ -461,24 +740,3 @@ def _check_phase(run: LoopState) -> LoopState:
     if run.prev_state is not None and run.prev_state not in run.captured:
         raise WrongShape(f"the result of the previous state, `{run.prev_state}`, is missing")
     return run
-
-
-_SCALARS = frozenset((type(None), str, int, float, bool))
-
-
-def _plain(value: Any) -> Any:
-    """Return a value as plain data: records and mappings become dicts, tuples become lists."""
-    if type(value) in _SCALARS:  # the usual case, and this runs at every step
-        return value
-    if isinstance(value, Result):
-        return result_to_dict(value)
-    if hasattr(value, "_asdict"):
-        return {
-            name: item if type(item) in _SCALARS else _plain(item)
-            for name, item in zip(value._fields, value, strict=True)
-        }
-    if isinstance(value, Mapping):
-        return {name: _plain(item) for name, item in value.items()}
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    return value

@@ -1,13 +1,19 @@
-"""Times of a run: in its files as UTC with milliseconds, `2026-01-15T10:30:00.000Z`."""
+"""Times of a run: in its files as UTC with milliseconds, `2026-01-15T10:30:00.000Z`.
+
+They are written without `datetime`, whose import takes 3 % of `ll-loop run` and 0.4 MB of memory in
+each run.
+"""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from functools import lru_cache
 
 from little_loops.records import NamedTuple
 
 LAST_MS = 253_402_300_799_999  # the end of the year 9999
+DAYS_BEFORE_1970 = 719_162
+"""Days from the first day of the year 1 to that of 1970."""
+MONTHS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
 class Moment(NamedTuple):
@@ -22,13 +28,32 @@ class Moment(NamedTuple):
 def timestamp(wall_ms: int) -> str:
     # A clock set beyond the calendar must not end a run.
     seconds, ms = divmod(min(max(wall_ms, 0), LAST_MS), 1000)
-    return f"{_to_the_second(seconds)}.{ms:03}Z"
+    minutes, second = divmod(seconds, 60)
+    hours, minute = divmod(minutes, 60)
+    days, hour = divmod(hours, 24)
+    return f"{_date(days)}T{hour:02}:{minute:02}:{second:02}.{ms:03}Z"
 
 
-@lru_cache(maxsize=8)  # cached, because steps share their second
-def _to_the_second(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat()[:-6]
+@lru_cache(maxsize=8)  # cached, because nearly all steps share their day
+def _date(days: int) -> str:
+    """Return the date that is so many days after the first of 1970, in the Gregorian calendar."""
+    year = 1970 + days // 366  # or a later one, because most years are shorter
+    while _days_before(year + 1) <= days:
+        year += 1
+    day, month = days - _days_before(year), 1
+    leap_day = _days_before(year + 1) - _days_before(year) - 365
+    while day >= (length := MONTHS[month - 1] + (leap_day if month == 2 else 0)):
+        day, month = day - length, month + 1
+    return f"{year:04}-{month:02}-{day + 1:02}"
+
+
+def _days_before(year: int) -> int:
+    """Return the number of days from the first of 1970 to the first of this year."""
+    past = year - 1
+    return past * 365 + past // 4 - past // 100 + past // 400 - DAYS_BEFORE_1970
 
 
 def wall_ms_of(stamp: str) -> int:
+    from datetime import datetime  # few commands read times
+
     return round(datetime.fromisoformat(stamp).timestamp() * 1000)

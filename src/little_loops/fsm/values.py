@@ -11,10 +11,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from little_loops.fsm.colour_codes import without_colours
-from little_loops.fsm.schema import FSMLoop, StateConfig
+from little_loops.fsm.schema import FSMLoop, HostOptions, StateConfig, acting_states
 from little_loops.fsm.state import LoopState, Result
+from little_loops.templates.splice import GIVEN
 
 RESULT_FIELDS = ("output", "stderr", "exit_code", "duration_ms")
+CHILD_FIELDS = ("status", "reason", "final_state", "iterations", "result")
+BRANCH_FIELDS = ("total", "passed", "failed")
 AGENT_FIELDS = ("structured", "session_id", "cost_usd", "turns")
 AGENT_FILES = ("stream_file", "structured_file")
 FILE_FIELDS = ("file", "stderr_file", "log_file", *AGENT_FILES)
@@ -28,8 +31,10 @@ def author_context(loop_context: Mapping[str, Any], state: StateConfig) -> dict[
 def values_of(loop: FSMLoop, run: LoopState) -> dict[str, Mapping[str, Any]]:
     """Return the values for references by namespace, except `env`; `run_dir` is None, because only
     the engine knows it."""
+    context = author_context(run.context, loop.states[run.current_state])
     return {
-        "context": author_context(run.context, loop.states[run.current_state]),
+        "context": context,
+        GIVEN: context,
         "captured": Captured(run.captured),
         "prev": _prev(run),
         "state": {
@@ -76,6 +81,15 @@ def result_values(result: Result) -> dict[str, Any]:
     if result.agent is None:
         for name in AGENT_FILES:
             del values[name]
+    if result.child is not None:
+        values |= {name: getattr(result.child, name) for name in CHILD_FIELDS}
+        values["cost_usd"] = result.cost_usd
+    if result.branches is not None:
+        values |= {name: getattr(result.branches, name) for name in BRANCH_FIELDS}
+        values["cost_usd"] = result.cost_usd
+    if result.merge is not None:
+        left_out = [each._asdict() for each in result.merge.left_out]
+        values["merge"] = {**result.merge._asdict(), "left_out": left_out}
     if result.structured is not None:
         values["structured"] = result.structured
     elif result.structured_file is not None:
@@ -124,8 +138,18 @@ def seconds_text(seconds: float) -> str:
 
 def written_env(loop: FSMLoop) -> dict[str, str]:
     """Return the environment variables that the definition sets; they may contain secrets."""
-    own = {**loop.env, **(loop.host.env or {})}
-    for state in loop.states.values():
+    own = dict(loop.env)
+    for _, state in acting_states(loop):
         own.update(state.env)
-        own.update((state.host.env if state.host else None) or {})
+    for host in written_hosts(loop):
+        own.update(host.env or {})
     return own
+
+
+def written_hosts(loop: FSMLoop) -> Iterator[HostOptions]:
+    """Yield the options of all agents, as the loop and its states have them."""
+    yield from (loop.host, *loop.fallback)
+    for _, state in acting_states(loop):
+        if state.host is not None:
+            yield state.host
+        yield from state.fallback or ()

@@ -12,6 +12,7 @@ from little_loops.fsm.colour_codes import without_colours
 from little_loops.fsm.commands import Judge
 from little_loops.fsm.conditions import Observation, failed_to_run, judge, needs_bound
 from little_loops.fsm.schema import (
+    CONFLICT,
     ERROR,
     FAIL,
     PASS,
@@ -19,14 +20,16 @@ from little_loops.fsm.schema import (
     All,
     AnyOf,
     Condition,
+    Convergence,
     ExitCode,
     Not,
     StateConfig,
     VerdictWords,
     effective_condition,
+    starts_runs,
     transitions,
 )
-from little_loops.fsm.state import COST_LIMIT_REACHED, Judgement, LoopState, Result
+from little_loops.fsm.state import COST_LIMIT_REACHED, Judgement, LoopState, Metric, Result
 from little_loops.fsm.values import seconds_text
 
 
@@ -42,9 +45,19 @@ def judge_action(
         return Judgement(TIMEOUT, f"silent for {seconds_text(state.idle_timeout or idle_s or 0)}")
     if result.failure is not None:
         return Judgement(ERROR, result.failure)
+    if starts_runs(state):
+        return _judge_runs(state, run, result)
     if result.agent is not None:
         return _judge_agent(state, run, result)
     return _judge_shell(state, run, result)
+
+
+def _judge_runs(state: StateConfig, run: LoopState, result: Result) -> Judgement | Judge:
+    """Judge the runs that a state started: by their join, or by the condition of the state."""
+    condition = effective_condition(state)
+    if condition is not None and result.verdict != CONFLICT:
+        return _judge_or_request(condition, run, run.current_state)
+    return Judgement(result.verdict or ERROR, result.reason or "")
 
 
 def judge_source(state: StateConfig, run: LoopState) -> Judgement | Judge:
@@ -62,11 +75,11 @@ def asks_verdict(state: StateConfig) -> tuple[str, ...] | None:
         return condition.words
     if condition is not None or state.terminal:
         return None
-    return (PASS, FAIL) if state.capture_exit or not continues_after_failure(state) else None
+    return (PASS, FAIL) if state.capture_exit or not ignores_failure(state) else None
 
 
-def continues_after_failure(state: StateConfig) -> bool:
-    """Return whether pass and fail lead to the same state, by `next` alone."""
+def ignores_failure(state: StateConfig) -> bool:
+    """Return whether pass and fail lead to the same state."""
     table = transitions(state)
     passed, failed = table.get(PASS), table.get(FAIL)
     return passed is not None and failed is not None and passed.target == failed.target
@@ -82,7 +95,8 @@ def _judge_shell(state: StateConfig, run: LoopState, result: Result) -> Judgemen
         return broken
     if condition is None:
         return Judgement(PASS, f"exit {result.exit_code}, judged later")
-    return _judge_or_request(condition, run, run.current_state)
+    is_last = bool(run.samples) and len(run.samples) + 1 >= state.repeat
+    return _judge_or_request(condition, run, run.current_state, is_last=is_last)
 
 
 def _judge_agent(state: StateConfig, run: LoopState, result: Result) -> Judgement | Judge:
@@ -93,7 +107,7 @@ def _judge_agent(state: StateConfig, run: LoopState, result: Result) -> Judgemen
     if result.agent == "error":
         return Judgement(ERROR, reason)
     if result.agent == "fail":
-        alone = condition is None and not state.capture_exit and continues_after_failure(state)
+        alone = condition is None and not state.capture_exit and ignores_failure(state)
         alone = alone and result.kind != COST_LIMIT_REACHED  # the next state sees what is left
         return Judgement(ERROR if alone else FAIL, reason)
     if condition is not None:
@@ -103,19 +117,30 @@ def _judge_agent(state: StateConfig, run: LoopState, result: Result) -> Judgemen
     return Judgement(result.verdict or ERROR, reason)
 
 
-def _judge_or_request(condition: Condition, run: LoopState, of: str | None) -> Judgement | Judge:
+def _judge_or_request(
+    condition: Condition, run: LoopState, of: str | None, *, is_last: bool = False
+) -> Judgement | Judge:
     """Judge a condition on the result of the state `of`, or return the command to judge it if that
-    needs templates, a time limit or a file."""
-    memory = run.metrics.get(run.current_state)
-    source = condition.source
+    needs templates, a time limit or a file. `is_last`: the earlier samples count too."""
+    memory, source = _memory(condition, run), condition.source
     if source is not None and source in run.captured:
         of = source  # the bare name of a state or capture
     elif source is not None:
         return Judge(condition, None, memory)
+    samples = tuple(sample.value for sample in run.samples) if is_last else ()
     result = run.captured.get(of) if of is not None else None
     if result is None or result.output is None or not _plain(condition):
-        return Judge(condition, of, memory)
-    return judge(condition, _observation(result), memory)
+        return Judge(condition, of, memory, samples)
+    return judge(condition, _observation(result)._replace(samples=samples), memory)
+
+
+def _memory(condition: Condition, run: LoopState) -> Metric | None:
+    """Return what a convergence condition remembers: the best tree, or the best number so far."""
+    if isinstance(condition, Convergence) and condition.keep is not None:
+        from little_loops.fsm.best import memory_of  # few loops keep the best
+
+        return memory_of(run.trees)
+    return run.metrics.get(run.current_state)
 
 
 def with_source(state: StateConfig, judgement: Judgement) -> Judgement:

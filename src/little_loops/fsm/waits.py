@@ -11,9 +11,9 @@ FIRST_RETRY_S = 1.0
 FIRST_SPACING_MS = 1_000
 QUICK_MS = 10_000
 LONGEST_SPACING_MS = 60_000
-HOST_WAIT_MS = 10_000
+FIRST_HOST_WAIT_MS = 10_000
 LONGEST_HOST_WAIT_MS = 600_000
-MAX_HOST_WAIT_S = 6 * 3600.0
+MAX_TOTAL_HOST_WAIT_S = 6 * 3600.0
 
 
 def retry_wait_ms(loop: FSMLoop, state: StateConfig, retries: int) -> int:
@@ -35,29 +35,38 @@ def spacing_ms(run: LoopState, took_ms: int) -> int:
     return _doubled(FIRST_SPACING_MS, run.handoff_waits, LONGEST_SPACING_MS)
 
 
-class HostWait(NamedTuple):
+class WaitPlan(NamedTuple):
     wait_ms: int
     least_ms: int
     reason: str
     too_long: bool
 
 
-def host_wait(run: LoopState, host: HostOptions, result: Result, at: Moment) -> HostWait:
+def host_wait(run: LoopState, host: HostOptions, result: Result, at: Moment) -> WaitPlan:
     """Return the wait until the reset that the host reported, else with backoff; it is `too_long`
     if all waits together would exceed `max_wait`.
 
     Each consecutive wait lasts at least twice as long as the one before had to, because a reset
     that has just passed is not reliable.
     """
-    longest_s = MAX_HOST_WAIT_S if host.max_wait is None else host.max_wait
-    least_ms = _doubled(FIRST_SPACING_MS, run.host_waits, LONGEST_HOST_WAIT_MS)
-    asked_ms = _doubled(HOST_WAIT_MS, run.host_waits, LONGEST_HOST_WAIT_MS)
-    if result.retry_at_ms is not None:
-        asked_ms = result.retry_at_ms - at.wall_ms
-    wait_ms = max(asked_ms, least_ms)
     reason = result.reason or result.kind or "the agent's service is busy"
+    return bounded(run, host, asked_ms(run, result, at), reason)
+
+
+def asked_ms(run: LoopState, result: Result, at: Moment) -> int:
+    """Return how long to wait by the reset that the host reported, else with backoff."""
+    if result.retry_at_ms is not None:
+        return result.retry_at_ms - at.wall_ms
+    return _doubled(FIRST_HOST_WAIT_MS, run.host_waits, LONGEST_HOST_WAIT_MS)
+
+
+def bounded(run: LoopState, host: HostOptions, asked_ms: int, reason: str) -> WaitPlan:
+    """Return a wait of at least `asked_ms`, within the bounds of `host_wait`."""
+    longest_s = MAX_TOTAL_HOST_WAIT_S if host.max_wait is None else host.max_wait
+    least_ms = _doubled(FIRST_SPACING_MS, run.host_waits, LONGEST_HOST_WAIT_MS)
+    wait_ms = max(asked_ms, least_ms)
     too_long = run.host_waited_ms + wait_ms > to_ms(longest_s)
-    return HostWait(wait_ms, least_ms, reason, too_long)
+    return WaitPlan(wait_ms, least_ms, reason, too_long)
 
 
 def left_ms(wait: WaitFor, at: Moment) -> int:

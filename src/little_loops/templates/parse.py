@@ -16,11 +16,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Literal, TypeAlias
 
 from little_loops.records import NamedTuple
 
-NAMESPACES = ("context", "captured", "prev", "state", "loop", "env")
+NAMESPACES = ("context", "captured", "prev", "state", "loop", "branch", "env")
 MODIFIERS = ("int", "number", "raw", "q", "words")
 NUMBERS = ("int", "number")
 """Modifiers that check a value when it is used, which makes it inert."""
@@ -33,6 +34,9 @@ RESULT_FIELDS = (
     *("output", "stderr", "exit_code", "duration_ms"),
     *("file", "stderr_file", "log_file", "stream_file", "structured_file"),
     *("structured", "session_id", "cost_usd", "turns"),
+    *("status", "reason", "final_state", "iterations", "result"),
+    *("total", "passed", "failed"),
+    "merge",
 )
 FIELDS = {
     "state": ("name", "iteration", "attempt"),
@@ -47,7 +51,11 @@ FIELDS = {
 Kind: TypeAlias = Literal["code", "inert", "data"]
 
 _INERT_LOOP = ("name", "cycle", "elapsed", "elapsed_ms", "started_at", "run_id")
-_INERT_RESULT = ("exit_code", "duration_ms")
+_INERT_RESULT = (
+    *("exit_code", "duration_ms", "cost_usd"),
+    *("status", "reason", "final_state", "iterations"),
+    *("total", "passed", "failed"),
+)
 
 # As strings, compiled on use: many loops have no reference, and few have such a modifier.
 _OPENING = r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)\."
@@ -60,6 +68,7 @@ _FORMATS = {
     "number": r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?",
 }
 _LONGEST_NUMBER = 1000
+_LONGEST_KEPT = 4096
 
 
 class Reference(NamedTuple):
@@ -100,12 +109,19 @@ def parse(text: str) -> tuple[Piece, ...]:
     """
     if "${" not in text:
         return (text,) if text else ()
+    return _parsed(text) if len(text) <= _LONGEST_KEPT else _parse(text)
+
+
+def _parse(text: str) -> tuple[Piece, ...]:
     pieces = []
     for piece in _scan(text):
         if isinstance(piece, TemplateError):
             raise piece
         pieces.append(piece)
     return tuple(pieces)
+
+
+_parsed = lru_cache(maxsize=256)(_parse)  # the texts of a loop are parsed again at every step
 
 
 def references(text: str) -> tuple[Reference, ...]:
@@ -134,6 +150,8 @@ def classify(reference: Reference) -> Kind:
         case "context", _:
             return "code"
         case "state", _:
+            return "inert"
+        case "branch", ("index" | "name",):
             return "inert"
         case "loop", (field,) if field in _INERT_LOOP:
             return "inert"

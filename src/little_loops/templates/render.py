@@ -44,12 +44,12 @@ from little_loops.templates.parse import (
     references,
     template_errors,
 )
-from little_loops.templates.shell.positions import HOLE, Place, Refusal
+from little_loops.templates.shell.positions import HOLE, Refusal, ScriptPosition
 from little_loops.templates.splice import (
     AuthorValue,
-    NotANumber,
     Spliced,
     Unresolved,
+    ValueNotANumber,
     as_text,
     is_data,
     spliced,
@@ -65,15 +65,15 @@ __all__ = [
     "RESULT_FIELDS",
     "Escape",
     "Lookup",
-    "NotANumber",
     "Piece",
     "Reference",
     "Refusal",
-    "Refused",
+    "RefusedScript",
     "Script",
     "TemplateError",
     "TooLarge",
     "Unresolved",
+    "ValueNotANumber",
     "as_text",
     "check_held",
     "check_shell",
@@ -111,7 +111,7 @@ class Script(NamedTuple):
     env: dict[str, str]
 
 
-class Refused(LittleLoopsError):
+class RefusedScript(LittleLoopsError):
     """A script in which values stand where no safe form exists."""
 
     def __init__(self, refusals: Sequence[Refusal]) -> None:
@@ -158,8 +158,9 @@ def unknown(
         "context": context,
     }
     path = reference.path
-    if "structured" in path:  # the fields of an agent's answer are not known in advance
-        path = path[: path.index("structured") + 1]
+    for name in ("structured", "result"):  # their fields are not known in advance
+        if name in path[1:] or (reference.namespace == "prev" and name in path):
+            path = path[: path.index(name, path[0] != name) + 1]
     try:
         lookup_in(names)(reference._replace(path=path))
     except Unresolved as problem:
@@ -172,6 +173,8 @@ def unknown(
 
 def splice(text: str, context: Mapping[str, object]) -> str:
     """Insert the author's own values; the result is a template with references to the rest."""
+    if "${" not in text:  # the usual case, and this runs at every step
+        return text
     return "".join(written(piece) for piece in spliced(text, context))
 
 
@@ -184,7 +187,7 @@ def render_text(text: str, lookup: Lookup, context: Mapping[str, object]) -> str
 def render_agent_text(text: str, lookup: Lookup, context: Mapping[str, object]) -> str:
     """Fill in a prompt or slash command; data can neither attach a file nor become a command.
 
-    Raises `Unresolved`, `NotANumber` or `TemplateError`.
+    Raises `Unresolved`, `ValueNotANumber` or `TemplateError`.
     """
     result, data_first, after_data = "", False, False
     for piece in spliced(text, context):
@@ -221,7 +224,7 @@ def _show_piece(piece: Spliced, lookup: Lookup) -> str:
     """Return a piece filled in, or as a reference if it is data or has no value."""
     try:
         return written(piece) if is_data(piece) else _text_of(piece, lookup)
-    except (Unresolved, NotANumber):
+    except (Unresolved, ValueNotANumber):
         return written(piece)
 
 
@@ -231,7 +234,7 @@ def _joined(pieces: Sequence[Spliced], lookup: Lookup) -> str:
 
 def _text_of(piece: Spliced, lookup: Lookup) -> str:
     """Return the text of a piece, filled in, with its modifier applied. Raises `Unresolved` or
-    `NotANumber`."""
+    `ValueNotANumber`."""
     if isinstance(piece, str):
         return piece
     if isinstance(piece, Escape):
@@ -248,7 +251,7 @@ def _text_of(piece: Spliced, lookup: Lookup) -> str:
 
 def _words_of(piece: Reference | AuthorValue, lookup: Lookup) -> list[str]:
     """Return the words that a value becomes: several with `:words`, else one. Raises `Unresolved`
-    or `NotANumber`."""
+    or `ValueNotANumber`."""
     modifier = _reference(piece).modifier
     if isinstance(piece, AuthorValue):
         words = [_joined(part, lookup) for part in piece.parts]
@@ -280,10 +283,10 @@ def _value(reference: Reference, lookup: Lookup) -> object:
 
 
 def _checked_number(reference: Reference, text: str) -> str:
-    """Return the text of a number; raise `NotANumber` if it is something else."""
+    """Return the text of a number; raise `ValueNotANumber` if it is something else."""
     found = number(text, reference.modifier or "number")
     if found is None:
-        raise NotANumber(reference, text)
+        raise ValueNotANumber(reference, text)
     return found
 
 
@@ -318,7 +321,7 @@ def _escape_attachments(text: str, before: str) -> str:
 
 # Shell scripts
 
-_NO_PLACE = Place("bare")
+_NO_PLACE = ScriptPosition("bare")
 _FORMS = {
     "bare": '"${%s}"',
     "double": "${%s}",
@@ -340,14 +343,14 @@ def render_shell(
 ) -> Script:
     """Fill in a shell action: data goes into variables.
 
-    Raises `Refused`, `TooLarge`, `NotANumber`, `Unresolved` or `TemplateError`.
+    Raises `RefusedScript`, `TooLarge`, `ValueNotANumber`, `Unresolved` or `TemplateError`.
     """
     if "${" not in text:  # a shortcut for most scripts, because this runs at every step
         return Script(text, {})
     located = _locate(text, context, shell)
     refused = [each for each in _objections(located) if not each.warning]
     if refused:
-        raise Refused(refused)
+        raise RefusedScript(refused)
     variables = _EnvironmentValues()
     parts = []
     for piece, place, following in located:
@@ -380,7 +383,7 @@ def check_variable(name: str, text: str, context: Mapping[str, object]) -> list[
     pieces = (
         piece for piece in spliced(text, context) if isinstance(piece, Reference | AuthorValue)
     )
-    place = Place("bare", "variable", name)
+    place = ScriptPosition("bare", "variable", name)
     return [said for piece in pieces for said in objections_to(piece, place) if not said.warning]
 
 
@@ -403,7 +406,7 @@ class _Located(NamedTuple):
     """A piece of a script, its place, and the character that follows it."""
 
     piece: Spliced
-    place: Place
+    place: ScriptPosition
     following: str  # the next character
 
 
@@ -413,7 +416,7 @@ def _locate(text: str, context: Mapping[str, object], shell: str) -> list[_Locat
     marks = _marks(pieces)
     follow = [*(mark[:1] for mark in marks[1:]), ""]
     holes = len(pieces) - sum(isinstance(piece, str) for piece in pieces)
-    where: Iterable[Place] = [_NO_PLACE] * holes
+    where: Iterable[ScriptPosition] = [_NO_PLACE] * holes
     if any(_depends_on_place(*each) for each in zip(pieces, follow, strict=False)):
         from little_loops.templates.shell.reader import read_script  # few scripts need parsing
 
@@ -473,7 +476,7 @@ class _EnvironmentValues:
 
 def _in_script(
     piece: Reference | AuthorValue,
-    place: Place,
+    place: ScriptPosition,
     following: str,
     lookup: Lookup,
     variables: _EnvironmentValues,
@@ -481,7 +484,7 @@ def _in_script(
     """Return what to write into the script for a value at its place, after adding data to
     `variables`.
 
-    Raises `Refused` for an argument that would be read as an option, `TooLarge`, `NotANumber` or
+    Raises `RefusedScript` for an argument that would be read as an option, `TooLarge`, `ValueNotANumber` or
     `Unresolved`.
     """
     reference = _reference(piece)
@@ -499,12 +502,12 @@ def _in_script(
     if place.option_of and any(word.startswith("-") for word in words):
         from little_loops.templates.shell.refusals import taken_for_option  # rare
 
-        raise Refused([taken_for_option(reference, place)])
+        raise RefusedScript([taken_for_option(reference, place)])
     form = _FORMS[place.quote]
     return " ".join(form % variables.take(word, reference) for word in words)
 
 
-def _escape(place: Place) -> str:
+def _escape(place: ScriptPosition) -> str:
     """Return how to write a literal `${` at this place in a script."""
     match place.refused:
         case "backslash":

@@ -10,8 +10,8 @@ Not here: values that are not the author's (`render`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TypeAlias
+from collections.abc import Collection, Mapping
+from typing import Any, TypeAlias
 
 from little_loops.errors import LittleLoopsError
 from little_loops.records import NamedTuple
@@ -42,13 +42,31 @@ class Unresolved(LittleLoopsError):
         super().__init__(f"`{name}` has no value{there}")
 
 
-class NotANumber(LittleLoopsError):
+class ValueNotANumber(LittleLoopsError):
     """A value with `:int` or `:number` that is not a number."""
 
     def __init__(self, reference: Reference, text: str) -> None:
         shown = repr(text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…")
         wanted = NUMBER_NAMES[reference.modifier or "number"]
         super().__init__(f"`{reference.text}` is not {wanted}: {shown if text else 'it is empty'}")
+
+
+class Data(str):
+    """A `context` value that is data, because the run that started this one filled it in from data.
+
+    It is never inserted as the author's text; a reference to it is one to data.
+    """
+
+    __slots__ = ()
+
+
+def with_data(context: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    """Return a context in which the values of these names are marked as data."""
+    return {name: Data(value) if name in names else value for name, value in context.items()}
+
+
+GIVEN = "given"
+"""The namespace of references to `context` values that are data. Nobody can write it."""
 
 
 class AuthorValue(NamedTuple):
@@ -189,6 +207,8 @@ class _Splicer:
             if reference.fallback is None:
                 raise
             value = None
+        if isinstance(value, Data):
+            return (reference._replace(namespace=GIVEN),)
         if reference.fallback is not None and value in (None, ""):
             return self.placed(reference, ((reference.fallback,),), False)
         is_list = isinstance(value, list | tuple) and reference.modifier == "words"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from little_loops.templates.shell.positions import HOLE, Place, Use
+from little_loops.templates.shell.positions import HOLE, ScriptPosition, Use
 from little_loops.templates.shell.reader import read_script
 
 
@@ -19,7 +19,7 @@ def told(script: str, shell: str = "sh") -> list[str]:
     return [in_words(place) for place in read_script(script, shell).places]
 
 
-def in_words(place: Place) -> str:
+def in_words(place: ScriptPosition) -> str:
     if place.refused:
         return f"no: {place.refused}" + (f" ({place.of})" if place.of else "")
     said = place.quote + ("+" if place.splits else "")
@@ -547,6 +547,7 @@ def test_what_not_every_sh_has(script, expected):
         pytest.param("if a; then b; fi; ! ls", [18], id="after an if"),
         pytest.param("while a; do b; done; ! ls", [21], id="after a loop"),
         pytest.param("{ a; }; ! ls", [8], id="after a group"),
+        pytest.param("! ls && { a; b; }", [0], id="before a group"),
         pytest.param("[ ! -f x ]", [], id="of a test"),
     ],
 )
@@ -577,19 +578,19 @@ def test_nesting_is_read_to_forty_levels(opens, closes):
 @pytest.mark.parametrize(
     ("script", "place"),
     [
-        ("echo ${x:-@}", Place("bare", "parameter")),
-        ("echo $((@))", Place("bare", "arithmetic")),
-        ("echo `@`", Place("bare", "backticks")),
-        ("echo $'@'", Place("literal", "dollar quotes")),
-        ("cat <<'E'\n@\nE", Place("literal", "literal document")),
-        ("echo \\@", Place("bare", "backslash")),
-        ('echo "\\@"', Place("double", "backslash")),
-        ("cat <<E\n\\@\nE", Place("document", "backslash")),
-        ("echo $@", Place("bare", "dollar")),
-        ('echo "$@"', Place("double", "dollar")),
-        ("coproc @", Place("bare", "unclear", "`coproc`")),
-        ("echo @ '", Place("bare", "unbalanced", "a `'` that is not closed")),
-        ("# @", Place("comment")),
+        ("echo ${x:-@}", ScriptPosition("bare", "parameter")),
+        ("echo $((@))", ScriptPosition("bare", "arithmetic")),
+        ("echo `@`", ScriptPosition("bare", "backticks")),
+        ("echo $'@'", ScriptPosition("literal", "dollar quotes")),
+        ("cat <<'E'\n@\nE", ScriptPosition("literal", "literal document")),
+        ("echo \\@", ScriptPosition("bare", "backslash")),
+        ('echo "\\@"', ScriptPosition("double", "backslash")),
+        ("cat <<E\n\\@\nE", ScriptPosition("document", "backslash")),
+        ("echo $@", ScriptPosition("bare", "dollar")),
+        ('echo "$@"', ScriptPosition("double", "dollar")),
+        ("coproc @", ScriptPosition("bare", "unclear", "`coproc`")),
+        ("echo @ '", ScriptPosition("bare", "unbalanced", "a `'` that is not closed")),
+        ("# @", ScriptPosition("comment")),
     ],
 )
 def test_how_a_value_would_be_quoted(script, place):

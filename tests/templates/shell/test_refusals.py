@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from little_loops.templates.render import check_shell, references
-from little_loops.templates.shell.positions import Place, Reason
+from little_loops.templates.shell.positions import Reason, ScriptPosition
 from little_loops.templates.shell.refusals import why
 from little_loops.templates.shell.rules import GRAMMARS
 
@@ -197,8 +197,8 @@ def test_a_refusal_names_the_place_and_the_way_out(action, message):
 def test_every_reason_and_every_program_has_its_words():
     reasons = [reason for reason in get_args(Reason) if reason not in ("", "program")]
     (reference,) = references(VALUE)
-    spoken = [why(Place("bare", reason, "sh"), reference) for reason in reasons]
-    spoken += [why(Place("bare", "program", program), reference) for program in GRAMMARS]
+    spoken = [why(ScriptPosition("bare", reason, "sh"), reference) for reason in reasons]
+    spoken += [why(ScriptPosition("bare", "program", program), reference) for program in GRAMMARS]
     assert all(message and help for message, help in spoken)
 
 
@@ -226,7 +226,7 @@ def test_every_reason_and_every_program_has_its_words():
 def test_what_to_do_instead_with_each_program(programs, help):
     (reference,) = references(VALUE)
     for program in programs.split():
-        said = why(Place("bare", "program", program), reference)[1]
+        said = why(ScriptPosition("bare", "program", program), reference)[1]
         assert said == help.replace("NAME", program).replace("@", VALUE), program
 
 

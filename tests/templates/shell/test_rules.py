@@ -9,7 +9,7 @@ import pytest
 
 from little_loops.templates.shell.positions import HOLE
 from little_loops.templates.shell.rules import GRAMMARS, declared, findings, makes_integers
-from little_loops.templates.shell.words import UNKNOWN, Finding, Word
+from little_loops.templates.shell.words import UNKNOWN, ArgumentRole, Word
 
 
 def words(line: str) -> list[Word]:
@@ -314,7 +314,7 @@ def test_code_is_found_among_the_next_hundred_words(options, role):
 )
 def test_variables_that_the_shell_evaluates(name):
     words_of_export = [Word("export"), Word(f"{name}={HOLE}")]
-    assert findings(words_of_export)[1] == Finding(1, "variable", name)
+    assert findings(words_of_export)[1] == ArgumentRole(1, "variable", name)
 
 
 def test_a_quoted_expansion_is_a_word_of_its_own():

@@ -48,7 +48,7 @@ class Use(NamedTuple):
     of: str
 
 
-class Place(NamedTuple):
+class ScriptPosition(NamedTuple):
     """How the shell reads the text at a position, and why a value is not allowed there, if so."""
 
     quote: Quote

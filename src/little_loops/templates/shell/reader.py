@@ -1,7 +1,7 @@
 """Parse a shell script to find out in which place each value would be.
 
 The script has `HOLE` wherever a value will be inserted. It is read once, as both `dash` and `bash`
-would. Each hole gets a `Place`: how the shell reads text there, and the reason if no value is
+would. Each hole gets a `ScriptPosition`: how the shell reads text there, and the reason if no value is
 allowed. If the two shells differ, or the script cannot be parsed, the reader does not guess: the
 place is refused.
 
@@ -24,9 +24,9 @@ from itertools import pairwise
 from typing import Literal, NoReturn, TypeAlias
 
 from little_loops.records import NamedTuple
-from little_loops.templates.shell.positions import HOLE, Place, Reason, Use
+from little_loops.templates.shell.positions import HOLE, Reason, ScriptPosition, Use
 from little_loops.templates.shell.rules import EVALUATED, declared, findings, makes_integers
-from little_loops.templates.shell.words import UNKNOWN, Finding, Word
+from little_loops.templates.shell.words import UNKNOWN, ArgumentRole, Word
 
 LONGEST = 128 * 1024
 """The longest script that can be passed with `-c`."""
@@ -60,7 +60,7 @@ _REDIRECTION = re.compile(r"&>>?|<<<|<<-?|<>|[<>]&|[<>]\(|>>|>\||[<>]")
 _BRANCH_END = re.compile(r";;&?|;&")
 _IN = re.compile(r"in(?![^ \t\n;&|<>()])")
 _EMPTY_PARENTHESES = re.compile(r"\([ \t]*\)")
-_ARGUMENT = Finding(0, "argument", "")
+_ARGUMENT = ArgumentRole(0, "argument", "")
 _NUMERIC_TESTS = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge"))
 # Here `$(…)` mostly prints a count, so a value inside it is only worth a warning.
 _OFTEN_NUMBERS: tuple[Reason, ...] = ("arithmetic", "test", "operator", "option")
@@ -77,7 +77,7 @@ class Reading(NamedTuple):
     exit code. `commands`: the words of each simple command.
     """
 
-    places: tuple[Place, ...]
+    places: tuple[ScriptPosition, ...]
     uses: Mapping[str, Use] = {}
     bash_only: tuple[tuple[int, int, str], ...] = ()
     negated: tuple[int, ...] = ()
@@ -87,13 +87,13 @@ class Reading(NamedTuple):
 def read_script(script: str, shell: str = "sh") -> Reading:
     """Parse a script; never raises. Holes in parts that cannot be parsed get a refused place."""
     reader = _Reader(script, shell)
-    unparsed = Place("bare", "unclear", "a construct that is not understood")
+    unparsed = ScriptPosition("bare", "unclear", "a construct that is not understood")
     try:
         if len(script) > LONGEST:
             _unclear(f"more than {LONGEST} characters")
         reader.commands("")
     except _CannotParse as problem:
-        unparsed = Place("bare", problem.reason, problem.what)
+        unparsed = ScriptPosition("bare", problem.reason, problem.what)
         if problem.reason == "unbalanced":
             return Reading((unparsed,) * script.count(HOLE))
     uses = reader.find_uses()
@@ -119,20 +119,20 @@ def _unclear(what: str) -> NoReturn:
     raise _CannotParse("unclear", what)
 
 
-class _Part:
+class _PartialWord:
     """A word, as far as it has been read."""
 
     __slots__ = ("bare", "holes", "text")
 
     def __init__(self) -> None:
         self.text: list[str] = []
-        self.holes: list[tuple[int, Place]] = []
+        self.holes: list[tuple[int, ScriptPosition]] = []
         self.bare = True
 
     def word(self, start: int, stop: int) -> Word:
         return Word("".join(self.text), self.bare, tuple(self.holes), start, stop)
 
-    def add(self, inner: _Part, refused: Reason) -> None:
+    def add(self, inner: _PartialWord, refused: Reason) -> None:
         """Add the holes inside an expansion, refused for this reason unless they already are."""
         self.text.append(UNKNOWN)
         for at, place in inner.holes:
@@ -181,7 +181,7 @@ class _Reader:
         self.at, self.end, self.depth = 0, len(script), 0
         self.documents: list[_Document] = []
         self.integers = False
-        self.places: dict[int, Place] = {}
+        self.places: dict[int, ScriptPosition] = {}
         self.code: list[tuple[int, int, Use]] = []  # start, end and use of each evaluated range
         self.expanded_at: list[int] = []
         self.expanded: list[str] = []
@@ -217,11 +217,11 @@ class _Reader:
         if refused:
             self.evaluate(word, refused, of)
 
-    def settle_all(self, start: int, stop: int, place: Place) -> None:
+    def settle_all(self, start: int, stop: int, place: ScriptPosition) -> None:
         for at in self.holes_in(start, stop):
             self.places[at] = place
 
-    def settle_as(self, word: Word, finding: Finding) -> None:
+    def settle_as(self, word: Word, finding: ArgumentRole) -> None:
         """Record the place of each value in a word, according to the word's role."""
         match finding.role:
             case ("command" | "vanishing" | "program" | "name" | "variable" | "operator") as reason:
@@ -236,7 +236,7 @@ class _Reader:
                 if finding.of in ("[", "test") and word.bare:
                     self.evaluate(word, "operator", finding.of)
 
-    def settle_file(self, word: Word, finding: Finding) -> None:
+    def settle_file(self, word: Word, finding: ArgumentRole) -> None:
         """Record for a word that it may be read as an option, or names a file that is run."""
         leading = len(word.text) - len(word.text.lstrip(HOLE)) if finding.role != "file" else 0
         for number, (at, _) in enumerate(word.holes):
@@ -309,7 +309,7 @@ class _Reader:
                 return
             stop = self.script.find("\n", self.at, self.end)
             stop = self.end if stop < 0 else stop
-            self.settle_all(self.at, stop, Place("comment"))
+            self.settle_all(self.at, stop, ScriptPosition("comment"))
             self.at = stop
 
     def lines(self) -> None:
@@ -330,10 +330,10 @@ class _Reader:
 
     def word(self) -> Word:
         """Read a word up to the next blank or operator."""
-        part, start = _Part(), self.at
+        part, start = _PartialWord(), self.at
         while (char := self.peek()) and char not in WORD_ENDS:
             if char == HOLE:
-                self.hole(part, Place("bare"))
+                self.hole(part, ScriptPosition("bare"))
             elif char in "'\"`":
                 part.bare = part.bare and char == "`"
                 self.quotes(part, char)
@@ -346,20 +346,20 @@ class _Reader:
                 self.plain(part, _PLAIN)
         return part.word(start, self.at)
 
-    def hole(self, part: _Part, place: Place) -> None:
+    def hole(self, part: _PartialWord, place: ScriptPosition) -> None:
         """Read a hole: add it to the part, with its place."""
         part.text.append(HOLE)
         part.holes.append((self.at, place))
         self.at += 1
 
-    def plain(self, part: _Part, pattern: re.Pattern[str]) -> None:
+    def plain(self, part: _PartialWord, pattern: re.Pattern[str]) -> None:
         """Read characters without special meaning, which match the pattern."""
         found = pattern.match(self.script, self.at, self.end)
         assert found, "called at a plain character"
         part.text.append(found[0])
         self.at = found.end()
 
-    def quotes(self, part: _Part, char: str) -> None:
+    def quotes(self, part: _PartialWord, char: str) -> None:
         """Read a quoted string or backticks, starting at the opening character."""
         if char == "'":
             self.single(part)
@@ -369,23 +369,23 @@ class _Reader:
         else:
             self.backticks(part)
 
-    def single(self, part: _Part) -> None:
+    def single(self, part: _PartialWord) -> None:
         """Read a single-quoted string."""
         stop = self.script.find("'", self.at + 1, self.end)
         if stop < 0:
             _unbalanced("a `'` that is not closed")
         part.text.append(self.script[self.at + 1 : stop])
-        part.holes += ((at, Place("single")) for at in self.holes_in(self.at + 1, stop))
+        part.holes += ((at, ScriptPosition("single")) for at in self.holes_in(self.at + 1, stop))
         self.at = stop + 1
 
-    def expanding(self, part: _Part, quote: Literal["double", "document"]) -> None:
+    def expanding(self, part: _PartialWord, quote: Literal["double", "document"]) -> None:
         """Read the content of double quotes, or of a here-document with expansions."""
         while char := self.peek():
             if char == '"' and quote == "double":
                 self.at += 1
                 return
             if char == HOLE:
-                self.hole(part, Place(quote))
+                self.hole(part, ScriptPosition(quote))
             elif char == "\\":
                 self.backslash(part, quote)
             elif char == "$":
@@ -397,26 +397,28 @@ class _Reader:
         if quote == "double":
             _unbalanced('a `"` that is not closed')
 
-    def backslash(self, part: _Part, quote: Expanding) -> None:
+    def backslash(self, part: _PartialWord, quote: Expanding) -> None:
         """Read a backslash and the character that it escapes."""
         self.at += 1
         char = self.peek()
         if char == HOLE:
-            self.hole(part, Place(quote, "backslash"))
+            self.hole(part, ScriptPosition(quote, "backslash"))
             return
         if char != "\n":
             part.text.append(char)
         self.at += len(char)
 
-    def backticks(self, part: _Part) -> None:
+    def backticks(self, part: _PartialWord) -> None:
         """Read backticks; no value is allowed in them."""
         found = _BACKTICKS.match(self.script, self.at, self.end)
         if not found:
             _unbalanced("a backtick that is not closed")
         if found[1].count("'") % 2 or found[1].count('"') % 2:
             _unclear("a backtick inside quotes inside backticks")
-        inner = _Part()
-        inner.holes += ((at, Place("bare", "backticks")) for at in self.holes_in(*found.span(1)))
+        inner = _PartialWord()
+        inner.holes += (
+            (at, ScriptPosition("bare", "backticks")) for at in self.holes_in(*found.span(1))
+        )
         for name in _EXPANDED.finditer(self.script, *found.span(1)):
             self.expand(name.start(), name[1])
         part.add(inner, "backticks")
@@ -424,7 +426,7 @@ class _Reader:
 
     # After a dollar sign
 
-    def dollar(self, part: _Part, quote: Expanding) -> None:
+    def dollar(self, part: _PartialWord, quote: Expanding) -> None:
         """Read an expansion, starting at its dollar sign."""
         following = self.peek(1)
         if self.sees("$(("):
@@ -441,13 +443,13 @@ class _Reader:
             self.dollar_quotes(part)
         elif following == HOLE:
             self.at += 1
-            self.hole(part, Place(quote, "dollar"))
+            self.hole(part, ScriptPosition(quote, "dollar"))
         elif self.sees("$\\\n"):
             _unclear("a line that ends right after `$`")
         else:
             self.variable(part)
 
-    def variable(self, part: _Part) -> None:
+    def variable(self, part: _PartialWord) -> None:
         """Read `$name`, `$1`, `$$` …, or a plain dollar sign."""
         self.at += 1
         if name := _NAMES.match(self.script, self.at, self.end):
@@ -473,20 +475,20 @@ class _Reader:
             _unclear("a here-document that continues after `$(…)`")
         self.documents = outer
 
-    def parameter(self, part: _Part, quote: Expanding) -> None:
+    def parameter(self, part: _PartialWord, quote: Expanding) -> None:
         """Read the shell's own `${…}`; no value is allowed in it."""
         self.deeper()
         self.at += 2
         if self.peek() in (" ", "\t", "\n", "|"):
             _unclear("a command in `${…}`")
-        inner, begins = _Part(), self.at + (self.peek() in ("#", "!"))
+        inner, begins = _PartialWord(), self.at + (self.peek() in ("#", "!"))
         if name := _NAMES.match(self.script, begins, self.end):
             self.expand(begins, name[0])
         while (char := self.peek()) != "}":
             if not char:
                 _unbalanced("a `${` that is not closed")
             if char == HOLE:
-                self.hole(inner, Place("bare", "parameter"))
+                self.hole(inner, ScriptPosition("bare", "parameter"))
             elif char == "'" and quote != "bare":
                 self.harmless_quotes("a `'` inside `${…}` inside quotes")
             elif char in "'\"`":
@@ -501,13 +503,13 @@ class _Reader:
         self.depth -= 1
         part.add(inner, "parameter")
 
-    def arithmetic(self, part: _Part, opening: Literal["$((", "((", "$["]) -> None:
+    def arithmetic(self, part: _PartialWord, opening: Literal["$((", "((", "$["]) -> None:
         """Read shell arithmetic; bash runs commands that it finds in the values there."""
         self.deeper()
         start = self.at
         opens, closes, end = ("[", "]", "]") if opening == "$[" else ("(", ")", "))")
         self.at += len(opening)
-        inner, depth = _Part(), 0
+        inner, depth = _PartialWord(), 0
         while depth or not self.sees(end):
             char = self.peek()
             if not char:
@@ -521,10 +523,10 @@ class _Reader:
         self.evaluate(inner.word(start, self.at), "arithmetic")
         part.add(inner, "arithmetic")
 
-    def arithmetic_piece(self, inner: _Part, char: str) -> None:
+    def arithmetic_piece(self, inner: _PartialWord, char: str) -> None:
         """Read one piece inside arithmetic: a hole, an expansion or a character."""
         if char == HOLE:
-            self.hole(inner, Place("bare", "arithmetic"))
+            self.hole(inner, ScriptPosition("bare", "arithmetic"))
         elif char == "$":
             self.dollar(inner, "double")
         elif char == "`":
@@ -544,15 +546,15 @@ class _Reader:
             _unclear(what)
         self.at = found.end()
 
-    def dollar_quotes(self, part: _Part) -> None:
+    def dollar_quotes(self, part: _PartialWord) -> None:
         """Read `$'…'`, which dash treats as a dollar sign and plain quotes."""
         found = _DOLLAR_QUOTES.match(self.script, self.at, self.end)
         if not found:
             _unbalanced("a `$'` that is not closed")
         if "\\'" in found[1] and self.shell != "bash":
             _unclear("`\\'` inside `$'…'`")
-        inner = _Part()
-        place = Place("literal", "dollar quotes")
+        inner = _PartialWord()
+        place = ScriptPosition("literal", "dollar quotes")
         inner.holes += ((at, place) for at in self.holes_in(*found.span(1)))
         part.add(inner, "dollar quotes")
         part.bare = False
@@ -578,10 +580,12 @@ class _Reader:
         start = self.at
         stop, after = self.document_end(document)
         if document.literal:
-            self.settle_all(start, stop, Place("literal", "literal document", document.program))
+            self.settle_all(
+                start, stop, ScriptPosition("literal", "literal document", document.program)
+            )
         else:
             outer, self.end = self.end, stop
-            part = _Part()
+            part = _PartialWord()
             self.expanding(part, "document")
             self.end = outer
             word = part.word(start, stop)
@@ -759,7 +763,7 @@ class _Reader:
             self.settle(word)
 
     def redirection_target(self) -> Word:
-        """Read the word after a redirection operator."""
+        """Read the word, or `<(…)`, after a redirection operator."""
         if self.sees("<(") or self.sees(">("):
             self.at += 2
             return self.process()
@@ -885,7 +889,7 @@ class _Reader:
 
     def arithmetic_command(self) -> None:
         """Read `((…))`."""
-        start, part = self.at, _Part()
+        start, part = self.at, _PartialWord()
         self.only_bash(start, start + 2, "((")
         self.arithmetic(part, "((")
         # In dash, this is a subshell in a subshell, where `<<` starts a here-document.

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from little_loops.templates.parse import NUMBERS, Escape, Reference
-from little_loops.templates.shell.positions import Place, Reason, Refusal, Use
+from little_loops.templates.shell.positions import Reason, Refusal, ScriptPosition, Use
 from little_loops.templates.splice import AuthorValue, is_data
 
 _VARIABLE = "assign it to a variable on a line of its own first: `value={text}`"
@@ -121,7 +121,9 @@ _NOT_EVEN_ESCAPES: tuple[Reason, ...] = (
 )
 
 
-def objections_to(piece: Escape | Reference | AuthorValue, place: Place) -> Iterator[Refusal]:
+def objections_to(
+    piece: Escape | Reference | AuthorValue, place: ScriptPosition
+) -> Iterator[Refusal]:
     """Yield the objections to a piece in its place."""
     if isinstance(piece, Escape):
         if place.refused in _NOT_EVEN_ESCAPES:
@@ -149,7 +151,7 @@ def objections_to(piece: Escape | Reference | AuthorValue, place: Place) -> Iter
         yield from _warnings(reference, place)
 
 
-def taken_for_option(reference: Reference, place: Place, warning: bool = False) -> Refusal:
+def taken_for_option(reference: Reference, place: ScriptPosition, warning: bool = False) -> Refusal:
     """Return the refusal of a value that starts with `-`; or the warning that it may."""
     return Refusal(
         reference,
@@ -160,7 +162,7 @@ def taken_for_option(reference: Reference, place: Place, warning: bool = False) 
     )
 
 
-def _warnings(reference: Reference, place: Place) -> Iterator[Refusal]:
+def _warnings(reference: Reference, place: ScriptPosition) -> Iterator[Refusal]:
     """Yield warnings for data that is allowed, but risky."""
     path_of_ours = reference.name == "loop.run_dir" or reference.path[-1] == "file"
     if place.option_of and not path_of_ours:
@@ -200,7 +202,7 @@ def _is_output_file(reference: Reference) -> bool:
     return reference.namespace in ("captured", "prev") and reference.path[-1] == "file"
 
 
-def _run_as_file(reference: Reference, place: Place) -> Refusal:
+def _run_as_file(reference: Reference, place: ScriptPosition) -> Refusal:
     """Return the refusal of an output file that a program would run."""
     return Refusal(
         reference,
@@ -210,7 +212,7 @@ def _run_as_file(reference: Reference, place: Place) -> Refusal:
     )
 
 
-def _escape(escape: Escape, place: Place) -> Refusal:
+def _escape(escape: Escape, place: ScriptPosition) -> Refusal:
     """Return a warning about an escape after a backslash or a dollar sign."""
     before = "\\" if place.refused == "backslash" else "$"
     return Refusal(
@@ -231,7 +233,7 @@ def _raw(reference: Reference) -> Refusal:
     )
 
 
-def why(place: Place, reference: Reference | Escape) -> tuple[str, str]:
+def why(place: ScriptPosition, reference: Reference | Escape) -> tuple[str, str]:
     """Return the message and the remedy for a reference in a refused place."""
     reason: Reason = (
         "program" if place.refused == "literal document" and place.of else place.refused

@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 
 from little_loops.records import NamedTuple
 from little_loops.templates.shell.positions import HOLE
-from little_loops.templates.shell.words import UNKNOWN, Finding, Role, Word
+from little_loops.templates.shell.words import UNKNOWN, ArgumentRole, Role, Word
 
 Option: TypeAlias = Literal[
     "program",  # its value is program text
@@ -145,12 +145,12 @@ _INPUT_FILE = re.compile(r"(?:.*[=f])?(?:-|/dev/stdin|/dev/fd/\d+|/proc/self/fd/
 _NEARLY_OPERATOR = ("", "-", "v", "-v", "R", "-R")
 
 
-def findings(words: Sequence[Word]) -> dict[int, Finding]:
+def findings(words: Sequence[Word]) -> dict[int, ArgumentRole]:
     """Return what is special about the words of one simple command, by index.
 
     Of several findings for one word, the first counts.
     """
-    found: dict[int, Finding] = {}
+    found: dict[int, ArgumentRole] = {}
     for finding in _all_findings(words):
         found.setdefault(finding.at, finding)
     return found
@@ -170,13 +170,13 @@ def makes_integers(words: Sequence[Word]) -> bool:
     return declares and any(re.match(r"-\w*[in]", word.text) for word in words)
 
 
-def _all_findings(words: Sequence[Word]) -> Iterator[Finding]:
+def _all_findings(words: Sequence[Word]) -> Iterator[ArgumentRole]:
     """Yield all findings for the words of one simple command."""
     first = yield from _prefixes(words)
     if first >= len(words):
         return
     name = _name(words[first].text)
-    yield Finding(first, "command", "")
+    yield ArgumentRole(first, "command", "")
     yield from _builtin(name, words, first + 1)
     if name in GRAMMARS:
         yield from _program_text(words, first + 1, name)
@@ -213,21 +213,21 @@ def _name(text: str) -> str:
 # Before the command
 
 
-def _prefixes(words: Sequence[Word]) -> Generator[Finding, None, int]:
+def _prefixes(words: Sequence[Word]) -> Generator[ArgumentRole, None, int]:
     """Skip prefixes such as `sudo -u me env A=b`. Return the index of the command that they run."""
     at = 0
     while at < len(words):
         name = _name(words[at].text)
         if after := _after_expansions(words, at):
-            yield Finding(at, "command", "")
+            yield ArgumentRole(at, "command", "")
             at = after
-            yield Finding(at, "vanishing", "")
+            yield ArgumentRole(at, "vanishing", "")
         elif name not in PREFIXES or _only_looks_up(words, at):
             return at
         else:
             at = yield from _prefix_options(words, at + 1, name)
             if name in _OPERAND_FIRST:
-                yield Finding(at, "value", name)
+                yield ArgumentRole(at, "value", name)
                 at += 1
     return at
 
@@ -255,7 +255,9 @@ def _only_looks_up(words: Sequence[Word], at: int) -> bool:
     return words[at].text == "command" and following in ("-v", "-V")
 
 
-def _prefix_options(words: Sequence[Word], at: int, name: str) -> Generator[Finding, None, int]:
+def _prefix_options(
+    words: Sequence[Word], at: int, name: str
+) -> Generator[ArgumentRole, None, int]:
     """Skip the options and assignments of a prefix. Return the index of the word after them."""
     while at < len(words):
         text = words[at].text
@@ -263,10 +265,10 @@ def _prefix_options(words: Sequence[Word], at: int, name: str) -> Generator[Find
             return at + 1
         if text.startswith("-"):
             if name == "env" and text.startswith(("-S", "--split-string")):
-                yield Finding(at, "command", name)
-                yield Finding(at + 1, "command", name)
+                yield ArgumentRole(at, "command", name)
+                yield ArgumentRole(at + 1, "command", name)
             if len(text) == 2 and text[1] in PREFIXES[name]:
-                yield Finding(at + 1, "value", name)
+                yield ArgumentRole(at + 1, "value", name)
                 at += 1
         elif _ASSIGNMENT.match(text):
             yield _assigned(at, text, name)
@@ -279,7 +281,7 @@ def _prefix_options(words: Sequence[Word], at: int, name: str) -> Generator[Find
 # Builtins
 
 
-def _builtin(name: str, words: Sequence[Word], at: int) -> Iterator[Finding]:
+def _builtin(name: str, words: Sequence[Word], at: int) -> Iterator[ArgumentRole]:
     """Yield the operands of a builtin that bash evaluates."""
     if name in _DECLARES:
         yield from _declared(name, words, at)
@@ -295,9 +297,9 @@ def _builtin(name: str, words: Sequence[Word], at: int) -> Iterator[Finding]:
         if name == "printf" and each == at and words[at].text.startswith("-v"):
             role = "name"
         if role is not None:
-            yield Finding(each, role, name)
+            yield ArgumentRole(each, role, name)
     if name == "source" and first < len(words) and _INPUT_FILE.fullmatch(words[first].text):
-        yield Finding(-1, "input", name)
+        yield ArgumentRole(-1, "input", name)
 
 
 def _may_be_operation(words: Sequence[Word], first: int, at: int) -> bool:
@@ -312,7 +314,7 @@ def _may_be_operator(word: Word) -> bool:
     return HOLE in word.text and word.text.replace(HOLE, "") in _NEARLY_OPERATOR
 
 
-def _declared(name: str, words: Sequence[Word], at: int) -> Iterator[Finding]:
+def _declared(name: str, words: Sequence[Word], at: int) -> Iterator[ArgumentRole]:
     """Yield findings for the arguments of `export`, `local` and the like."""
     rest = range(at, len(words))
     # With -a, -A, -i or -n, bash also evaluates the value; `export` never evaluates a name.
@@ -322,19 +324,21 @@ def _declared(name: str, words: Sequence[Word], at: int) -> Iterator[Finding]:
         if plain and not evaluates:
             yield _assigned(each, words[each].text, name)
         else:
-            yield Finding(each, "name", name)
+            yield ArgumentRole(each, "name", name)
 
 
-def _assigned(at: int, text: str, of: str) -> Finding:
+def _assigned(at: int, text: str, of: str) -> ArgumentRole:
     """Return the finding for `NAME=value` as an argument; the shell runs the value of some names."""
     name = text.partition("=")[0].rstrip("+")
-    return Finding(at, "variable", name) if name in EVALUATED else Finding(at, "value", of)
+    return (
+        ArgumentRole(at, "variable", name) if name in EVALUATED else ArgumentRole(at, "value", of)
+    )
 
 
 # Programs with a program among their arguments
 
 
-def _program_text(words: Sequence[Word], at: int, name: str) -> Iterator[Finding]:
+def _program_text(words: Sequence[Word], at: int, name: str) -> Iterator[ArgumentRole]:
     """Walk over a program's options, and yield the words that are its program."""
     grammar = GRAMMARS[name]
     wanted, given, reads = grammar.operand, False, False
@@ -343,11 +347,11 @@ def _program_text(words: Sequence[Word], at: int, name: str) -> Iterator[Finding
         if word.text == "--":
             following = words[at + 1].text if at + 1 < len(words) else "-"
             if wanted:
-                yield Finding(at + 1, "program", name)
+                yield ArgumentRole(at + 1, "program", name)
             given = given or following != "-"
             break
         if _is_expansion(word):  # `sed $FLAGS …`: none, one or many options, or the program
-            yield Finding(at, "program", name)
+            yield ArgumentRole(at, "program", name)
             at += 1
         elif word.text == "-" or not word.text.startswith(grammar.signs):
             yield from _operand(word, at, name, wanted, given or reads)
@@ -365,7 +369,7 @@ def _program_text(words: Sequence[Word], at: int, name: str) -> Iterator[Finding
             if step.last:
                 break
     if reads or (grammar.reads_input and not given):
-        yield Finding(-1, "input", name)
+        yield ArgumentRole(-1, "input", name)
 
 
 def _reads_input(step: _Step, words: Sequence[Word]) -> bool:
@@ -374,22 +378,22 @@ def _reads_input(step: _Step, words: Sequence[Word]) -> bool:
     return any(_INPUT_FILE.fullmatch(words[at].text) for at in files)
 
 
-def _operand(word: Word, at: int, name: str, wanted: bool, given: bool) -> Iterator[Finding]:
+def _operand(word: Word, at: int, name: str, wanted: bool, given: bool) -> Iterator[ArgumentRole]:
     """Yield the finding for an operand: a program, a script, or possibly an option."""
     grammar = GRAMMARS[name]
     if wanted and word.text:  # in `sed -i '' …`, the empty word is a suffix
-        yield Finding(at, "program", name)
+        yield ArgumentRole(at, "program", name)
     elif grammar.reads_input and not given:
-        yield Finding(at, "script", name)
+        yield ArgumentRole(at, "script", name)
     elif grammar.options_run:
-        yield Finding(at, "option", name)
+        yield ArgumentRole(at, "option", name)
 
 
 class _Step(NamedTuple):
     """The effect of one option, and the index of the next word."""
 
     next: int
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[ArgumentRole, ...] = ()
     given: bool = False
     asks: bool = False
     reads: bool = False
@@ -403,7 +407,7 @@ def _option(text: str, at: int, name: str, grammar: Grammar) -> _Step:
     asks = reads = False
     for place, letter in enumerate(text[1:], start=2):
         if letter in (HOLE, UNKNOWN):
-            return _Step(at + 1, (Finding(at, "program", name),))
+            return _Step(at + 1, (ArgumentRole(at, "program", name),))
         option = grammar.letters.get(letter)
         if option == "glued":
             break
@@ -417,12 +421,12 @@ def _long_option(text: str, at: int, name: str, grammar: Grammar) -> _Step:
     """Return the effect of an option with two dashes; GNU programs accept abbreviations."""
     option, glued, _ = text.partition("=")
     if HOLE in option or UNKNOWN in option:
-        return _Step(at + 1, (Finding(at, "program", name),))
+        return _Step(at + 1, (ArgumentRole(at, "program", name),))
     for full, kind in grammar.long.items():
         if len(option) > 3 and full.startswith(option):  # `--expr` is enough for GNU programs
             return _valued(kind, at if glued else at + 1, name)
     count = 0 if glued else grammar.long_values.get(option, 0)
-    values = tuple(Finding(at + 1 + each, "value", name) for each in range(count))
+    values = tuple(ArgumentRole(at + 1 + each, "value", name) for each in range(count))
     return _Step(at + 1 + count, values)
 
 
@@ -432,7 +436,7 @@ def _valued(option: Option | None, at: int, name: str) -> _Step:
     role = roles.get(option, "value")
     return _Step(
         at + 1,
-        (Finding(at, role, name),),
+        (ArgumentRole(at, role, name),),
         given=option != "value",
         last=option in ("final", "module"),
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 from little_loops.records import NamedTuple
-from little_loops.templates.shell.positions import Place
+from little_loops.templates.shell.positions import ScriptPosition
 
 UNKNOWN = "\1"
 """Stands for an expansion of the shell in a word's text."""
@@ -34,12 +34,12 @@ class Word(NamedTuple):
 
     text: str
     bare: bool = True
-    holes: tuple[tuple[int, Place], ...] = ()
+    holes: tuple[tuple[int, ScriptPosition], ...] = ()
     start: int = 0
     stop: int = 0
 
 
-class Finding(NamedTuple):
+class ArgumentRole(NamedTuple):
     """The word at index `at` has this role for the program `of`; -1 means the standard input."""
 
     at: int

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from little_loops.fsm.events import Entry, Event
 from little_loops.fsm.evolve import evolve
 from little_loops.fsm.schema import FSMLoop, StateConfig
 from little_loops.fsm.state import LoopState, Note, Result
 from little_loops.fsm.timestamps import Moment
 
+if TYPE_CHECKING:
+    from little_loops.fsm.happenings import Admitted
 
-class Turn:
+
+class StepBuilder:
     """Collects events; each is applied to the run at once, so that later decisions see it."""
 
-    __slots__ = ("at", "events", "loop", "notes", "run")
+    __slots__ = ("admitted", "at", "events", "loop", "notes", "run")
 
     def __init__(
         self, loop: FSMLoop, run: LoopState, at: Moment, notes: tuple[Note, ...] = ()
@@ -24,6 +29,7 @@ class Turn:
         self.at = at
         self.notes = notes
         self.events: list[Entry] = []
+        self.admitted: Admitted | None = None
 
     def note(self, event: Event) -> None:
         """Append an event, and apply it to the run."""
