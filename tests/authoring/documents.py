@@ -10,7 +10,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from little_loops.authoring.fields import kinds, table
-from little_loops.fsm.schema import HOST_NAMES
+from little_loops.fsm.events import HOOK_KINDS
+from little_loops.fsm.schema import BRANCH_FIELDS, HOST_NAMES
 
 Data = st.SearchStrategy[Any]
 
@@ -82,10 +83,12 @@ def whole(kind: kinds.Whole) -> Data:
 def number(kind: kinds.Num) -> Data:
     least = kind.least if kind.least is not None else -1000
     numbers = st.integers(int(least) + 1, 1000) | st.floats(least, 1000, exclude_min=kind.above)
+    if kind.words:
+        numbers = numbers | st.sampled_from(kind.words)
     return numbers | TEMPLATE if kind.template else numbers
 
 
-def conditions(kind: kinds.Judge) -> Data:
+def conditions(kind: kinds.ConditionKind) -> Data:
     plain = ["exit_code", "output_contains", "output_json", "output_numeric"]
     return st.sampled_from(plain).flatmap(condition)
 
@@ -120,11 +123,11 @@ OF_KIND: dict[type, Callable[[Any], Data]] = {
     kinds.Time: durations,
     kinds.OneOf: lambda kind: st.sampled_from(kind.words),
     kinds.Name: lambda kind: names(kind.pattern),
-    kinds.Target: lambda kind: targets(kind.special),
+    kinds.TargetKind: lambda kind: targets(kind.special),
     kinds.InProject: lambda kind: st.sampled_from([".", "src/", "a/b/../c"]),
-    kinds.Pattern: lambda kind: st.sampled_from(["tests/", "*.cfg", "/Makefile", "!tests/new"]),
+    kinds.PatternKind: lambda kind: st.sampled_from(["tests/", "*.cfg", "/Makefile", "!tests/new"]),
     kinds.Protected: lambda kind: (
-        of_kind(kinds.ListOf(kinds.Pattern(), 1)) | record(table.EXISTING.fields)
+        of_kind(kinds.ListOf(kinds.PatternKind(), 1)) | record(table.EXISTING.fields)
     ),
     kinds.Proof: lambda kind: st.booleans() | record(table.EVIDENCE.fields),
     kinds.Words: lambda kind: st.just(list(WORDS)),
@@ -138,10 +141,46 @@ OF_KIND: dict[type, Callable[[Any], Data]] = {
     kinds.ListOf: lambda kind: st.lists(
         of_kind(kind.item), min_size=max(1, kind.least), max_size=3
     ),
-    kinds.Judge: conditions,
-    kinds.Agent: lambda kind: st.sampled_from(HOST_NAMES) | record(table.HOST.fields),
-    kinds.Part: lambda kind: record(table.PARTS[kind.table].fields),
-    kinds.Command: lambda kind: LINES | record(table.COMMANDS[kind.table].fields),
+    kinds.ConditionKind: conditions,
+    kinds.HostKind: lambda kind: st.sampled_from(HOST_NAMES) | record(table.HOST.fields),
+    kinds.PartKind: lambda kind: record(table.PARTS[kind.table].fields),
+    kinds.SubLoop: lambda kind: st.just(
+        {"initial": "a", "states": {"a": {"action": "make", "next": "b"}, "b": {"terminal": True}}}
+    ),
+    kinds.ForEach: lambda kind: st.lists(LINES | st.integers(), max_size=3) | LINES,
+    kinds.Matrix: lambda kind: st.dictionaries(
+        names(r"[b-h][a-z0-9_]{0,5}"),
+        st.lists(LINES | st.integers(), min_size=1, max_size=3),
+        min_size=1,
+        max_size=2,
+    ),
+    kinds.Join: lambda kind: st.sampled_from(["all", "any", 2, "80%"]),
+    kinds.BranchMap: lambda kind: st.dictionaries(
+        names(r"[a-z0-9._-]{1,5}").filter(lambda name: name[0] not in "._-0123456789"),
+        st.fixed_dictionaries({"action": LINES}, optional={"timeout": st.integers(1, 99)}),
+        min_size=1,
+        max_size=3,
+    ),
+    kinds.OwnTree: lambda kind: (
+        st.booleans()
+        | record(table.WORKTREE_TABLES[kind.table].fields).filter(
+            lambda found: "tries" not in found or "resolve" in found
+        )
+    ),
+    kinds.Resolver: lambda kind: st.fixed_dictionaries(
+        {"action": LINES}, optional={"timeout": st.integers(1, 99)}
+    ),
+    kinds.Ports: lambda kind: st.dictionaries(
+        names(r"[A-Z_][A-Z0-9_]{0,5}"), st.integers(1, 65_535), max_size=2
+    ),
+    kinds.ActionKind: lambda kind: LINES | record(table.COMMANDS[kind.table].fields),
+    kinds.HookCommand: lambda kind: LINES | record(table.HOOK_TABLES[kind.table].fields),
+    kinds.EventCommands: lambda kind: st.dictionaries(
+        st.sampled_from(HOOK_KINDS), of_kind(kinds.HookCommand("beside_hook")), max_size=2
+    ),
+    kinds.Recipient: lambda kind: st.sampled_from(
+        ["ntfy://ntfy.example.org/loops", "https://hooks.example.org/${env.HOOK}", "./tell.sh"]
+    ),
 }
 
 
@@ -162,6 +201,7 @@ def _one_name(field: Any) -> list[str]:
 
 def states() -> Data:
     left_out = {"route", "terminal", "outcome", "on_maintain", "capture"}
+    left_out |= {"loop", "with", "limits", "worktree", *BRANCH_FIELDS}
     fields = [f for f in table.STATE.fields if f.name not in left_out]
     plain = record(fields).map(lambda given: {**given, "action": given.get("action", "make")})
     asking = st.fixed_dictionaries(
@@ -172,7 +212,34 @@ def states() -> Data:
         },
         optional={"route": st.just({"bad": "fix"}), "x-mine": data()},
     )
-    return plain | asking
+    inner = {
+        "initial": "a",
+        "states": {"a": {"action": "make", "next": "b"}, "b": {"terminal": True}},
+    }
+    starting = st.fixed_dictionaries(
+        {"loop": st.just({**inner, "context": {"dir": "src"}}), "next": targets(())},
+        optional={
+            "with": st.fixed_dictionaries({"dir": LINES}),
+            "limits": record(table.LIMITS.fields),
+            "worktree": of_kind(kinds.OwnTree("worktree")),
+            "timeout": st.integers(1, 99),
+        },
+    )
+    return plain | asking | starting | branching()
+
+
+def branching() -> Data:
+    """States with branches."""
+    optional = {
+        name: of_kind(table.STATE.by_name[name].kind)
+        for name in ("max_parallel", "join", "fail_fast", "timeout", "on_pass")
+    }
+    runs = {"action": LINES, "next": targets(())}
+    each = {"for_each": of_kind(kinds.ForEach()), **runs}
+    over = {"matrix": of_kind(kinds.Matrix()), **runs}
+    named = {"branches": of_kind(kinds.BranchMap()), "next": targets(())}
+    made = [st.fixed_dictionaries(fields, optional=optional) for fields in (each, over, named)]
+    return st.one_of(*made)
 
 
 @cache
@@ -204,7 +271,10 @@ def paradigms() -> Data:
 
 
 def _fitting(given: dict[str, Any]) -> dict[str, Any]:
-    """Constraints get different names, and a number is not also judged by a condition."""
+    """Constraints get different names, a number is not also judged by a condition, and a gain is
+    only asked for where the best is kept."""
+    if "keep" not in given:
+        given.pop("min_gain", None)
     if "toward" in given and isinstance(given["check"], dict):
         given["check"].pop("check_condition", None)
     for index, constraint in enumerate(given.get("constraints", [])):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import little_loops
-from little_loops.authoring.codes import Code, catalogue
+from little_loops.authoring.codes import ErrorCode, catalogue
 from little_loops.authoring.load import load
 
 ENTRIES = list(catalogue().values())
@@ -22,7 +22,7 @@ def codes_of(text: str) -> set[str]:
 
 
 @pytest.mark.parametrize("entry", OF_FILES, ids=lambda entry: entry.code)
-def test_the_wrong_example_has_the_mistake_and_the_right_one_none(entry: Code) -> None:
+def test_the_wrong_example_has_the_mistake_and_the_right_one_none(entry: ErrorCode) -> None:
     if entry.wrong:
         assert entry.code in codes_of(entry.wrong)
     assert codes_of(entry.right) == set()

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from little_loops.authoring.codes import Code, catalogue
+from little_loops.authoring.codes import ErrorCode, catalogue
 from little_loops.authoring.load import load
 from little_loops.definitions.agent_checks import agent_problems
 from little_loops.definitions.evidence_checks import evidence_problems
+from little_loops.definitions.worktree_checks import worktree_problems
 
 CODES = [code for code in catalogue().values() if code.code >= "LL200"]
-NEEDS_GIT = "LL234"
+NEEDS_GIT = ("LL234", "LL235")
 SHOWN = [code for code in CODES if code.wrong]
 
 
@@ -22,14 +24,15 @@ def found(text: str, project: Path) -> list[str]:
     if definition.loop is not None:
         problems += agent_problems(definition, str(project))
         problems += evidence_problems(definition, str(project), {"HOME": str(project)})
+        problems += worktree_problems(definition, str(project), dict(os.environ))
     return [problem.code for problem in problems]
 
 
 @pytest.mark.parametrize("code", SHOWN, ids=[code.code for code in SHOWN])
 def test_the_wrong_file_has_this_mistake_and_no_other_and_the_right_one_none(
-    code: Code, tmp_path: Path
+    code: ErrorCode, tmp_path: Path
 ) -> None:
-    if code.code != NEEDS_GIT:
+    if code.code not in NEEDS_GIT:
         (tmp_path / ".git").mkdir()
     assert found(code.wrong, tmp_path) == [code.code]
     assert found(code.right, tmp_path) == []

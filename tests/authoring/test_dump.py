@@ -127,7 +127,7 @@ def test_what_it_looks_like() -> None:
               PORT: "8080"
               "ON": "yes"
             on_good: done
-            on_bad: "$current"
+            on_bad: $current
           done:
             action: "echo 'bye: now'"
             terminal: true

@@ -95,6 +95,56 @@ ODD = FSMLoop(
             id="a gate",
         ),
         pytest.param(
+            FSMLoop(
+                "all",
+                "a",
+                {
+                    "a": StateConfig(
+                        action="ls",
+                        on_pass="b",
+                        on_fail="b",
+                        on_target="b",
+                        on_progress="b",
+                        on_stall="b",
+                        next="b",
+                        on_error="b",
+                        on_timeout="b",
+                        on_tampered="b",
+                        on_out_of_scope="b",
+                        on_flaky="b",
+                        on_stalled="b",
+                        on_conflict="b",
+                        on_rejected="b",
+                        on_interrupt="b",
+                        on_maintain="b",
+                    ),
+                    "b": StateConfig(terminal=True),
+                },
+            ),
+            True,
+            """\
+            > a        $ ls
+                |- pass          -> b
+                |- fail          -> b
+                |- target        -> b
+                |- progress      -> b
+                |- stall         -> b
+                |- next          -> b
+                |- error         -> b
+                |- timeout       -> b
+                |- tampered      -> b
+                |- out_of_scope  -> b
+                |- flaky         -> b
+                |- stalled       -> b
+                |- conflict      -> b
+                |- rejected      -> b
+                |- interrupt     -> b
+                `- maintain      -> b
+            # b        success, failure when entered by on_conflict or on_error or on_flaky or \
+on_out_of_scope or on_stall or on_stalled or on_tampered or on_timeout""",
+            id="every transition",
+        ),
+        pytest.param(
             ODD,
             False,
             """\

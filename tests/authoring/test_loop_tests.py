@@ -9,10 +9,11 @@ import pytest
 from little_loops.authoring.load import load
 from little_loops.authoring.loop_tests import (
     AGENT_KINDS,
+    STATUSES,
     Expectation,
     LoopTest,
     LoopTestFile,
-    Outcome,
+    ScriptedOutcome,
     first_tests,
     load_tests,
 )
@@ -83,13 +84,13 @@ def test_a_test_file_is_read_with_all_its_fields():
     )
     given = {
         "check": (
-            Outcome(1),
-            Outcome(2, "out", "err"),
-            Outcome(signal=9),
-            Outcome(timeout=True, takes=90),
+            ScriptedOutcome(1),
+            ScriptedOutcome(2, "out", "err"),
+            ScriptedOutcome(signal=9),
+            ScriptedOutcome(timeout=True, takes=90),
         ),
         "fix": (
-            Outcome(
+            ScriptedOutcome(
                 agent="auth", cost_usd=0.5, verdict="pass", handoff="notes", changes=("src/a",)
             ),
         ),
@@ -134,6 +135,9 @@ def one(given: str, expect: str = "{status: completed}") -> str:
             "LL505 an action can end in only one way, not with `exit`, `signal` and `timeout`",
         ),
         (one("{check: {agent: auth}}"), "LL505 `agent` is for agents, and `check` runs none"),
+        (one("{check: {verdict: a}}"), "LL505 `verdict` is for agents, and `check` runs none"),
+        (one("{check: {cost_usd: 1}}"), "LL505 `cost_usd` is for agents, and `check` runs none"),
+        (one("{check: 1}", "{exit: -1}"), "LL104 `exit` must be at least 0, not `-1`"),
         (one("{fix: {agent: aut}}").replace("aut}", "asleep}"),
          "LL105 `agent` must be " + ", ".join(f"`{kind}`" for kind in AGENT_KINDS[:-1])
          + " or `success`, not `asleep`"),
@@ -146,6 +150,9 @@ def one(given: str, expect: str = "{status: completed}") -> str:
         (one("{check: 1}", "{visits: 3}"), "LL103 `visits` must be a mapping of states, not a number"),
         (one("{check: 1}", "{visits: {check: many}}"), "LL103 `check` must be a whole number, not text"),
         (one("{check: 1}", "{captured: {gone: a}}"), "LL502 loop `fix` has no state named `gone`"),
+        (one("{check: 1}", "{status: running}"),
+         "LL105 `status` must be " + ", ".join(f"`{status}`" for status in STATUSES[:-1])
+         + f" or `{STATUSES[-1]}`, not `running`"),
         (one("{check: 1}", "3"), "LL103 `expect` must be a mapping of fields, not a number"),
     ],
 )  # fmt: skip
@@ -179,3 +186,49 @@ def test_the_first_tests_of_a_loop_are_valid():
     assert short is not None
     found = load_tests(first_tests("short"), "short.test.yaml", lambda _: short)
     assert (len(found.tests), found.problems) == (3, ())
+
+
+def test_an_outcome_has_nothing_that_is_not_written():
+    found = read(one("{check: [1, {exit: 1, takes: 0}]}"))
+    assert found.problems == ()
+    bare = (1, "", "", None, False, None, None, None, None, None, 0, None, False, None)
+    assert [tuple(each) for each in found.tests[0].given["check"]] == [bare, bare]
+
+
+JUDGED = FSMLoop.from_dict(
+    {
+        "name": "judged",
+        "initial": "check",
+        "states": {
+            "check": {"action": "make", "next": "fix"}
+            | {"condition": {"type": "judge", "question": "Is it fixed?"}},
+            "fix": {"action": "make fix", "next": "check"},
+        },
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("check: {judge: pass}", "pass"),
+        ("check: {judge: error}", "error"),
+        ("check: {judge: {fail: a test was removed}}", "fail: a test was removed"),
+        ("check: {judge: {because: x}}", None),
+        ("check: {judge: maybe}", None),
+        ("fix: {judge: pass}", None),
+    ],
+)
+def test_what_a_judge_answers_in_a_test(given, said):
+    text = f"loop: judged\ntests: [{{name: a, given: {{{given}}}, expect: {{status: failed}}}}]\n"
+    found = load_tests(text, "a.test.yaml", lambda name: JUDGED)
+    if said is None:
+        assert found.problems
+    else:
+        assert found.tests[0].given["check"][0].judge == said
+
+
+def test_only_work_in_a_worktree_can_be_in_conflict():
+    [problem] = read(one("{check: {conflict: true}}")).problems
+    assert problem.message == "`check` has no `worktree`, so nothing is merged"
+    assert problem.help == "remove `conflict`"

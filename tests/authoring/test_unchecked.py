@@ -39,6 +39,9 @@ def messages(*actions: str, **context: str) -> list[str]:
     ("actions", "expected"),
     [
         pytest.param([many(25_000)], [EVAL], id="as many references as are checked"),
+        pytest.param(
+            ["echo " + "x" * 160_000, "eval ${env.A}"], [EVAL], id="a long script without values"
+        ),
         pytest.param([many(25_001)], [REFERENCES], id="one more"),
         pytest.param(
             [many(12_500), many(12_499) + " #", "${context.typo}"],

@@ -7,8 +7,8 @@ import pytest
 from little_loops.authoring.dump import dump_document
 from little_loops.authoring.load import load, load_data
 from little_loops.authoring.until import (
-    Command,
-    Limits,
+    UntilCommand,
+    UntilLimits,
     bound,
     document,
     fix_of,
@@ -80,16 +80,21 @@ def test_the_text_decides_what_a_fix_is(text: str, check: str, fix: object) -> N
     assert fix_of(text, check) == fix
 
 
-FULL = Command("pytest -q", "Fix it.", "codex", "best", ("tests/",), ("src",))
+FULL = UntilCommand("pytest -q", "Fix it.", "codex", "best", ("tests/",), ("src",))
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(61, "61s"), (60, "1m"), (0.5, 0.5), (61.5, 61.5)])
+def test_a_time_is_written_with_its_unit_if_it_is_whole(seconds: float, text: object) -> None:
+    assert document("a", UntilCommand("make", "$ fix"), UntilLimits(3, seconds))["timeout"] == text
 
 
 def test_a_document_has_only_what_was_given() -> None:
-    assert document("a", Command("make", "$ fix"), Limits()) == {
+    assert document("a", UntilCommand("make", "$ fix"), UntilLimits()) == {
         "name": "a",
         "check": "make",
         "fix": {"action": "fix", "action_type": "shell"},
     }
-    whole = document("a", FULL, Limits(3, 5400, 0.5), clean=True)
+    whole = document("a", FULL, UntilLimits(3, 5400, 0.5), clean=True)
     assert {key: value for key, value in whole.items() if key not in ("name", "check", "fix")} == {
         "max_iterations": 3,
         "timeout": "90m",
@@ -103,12 +108,12 @@ def test_a_document_has_only_what_was_given() -> None:
 @pytest.mark.parametrize(
     ("command", "limits"),
     [
-        (FULL, Limits(3, 0.5, 5)),
-        (Command("make", "/fix it"), Limits()),
-        (Command("echo \"'\n#", "a: b\n  c"), Limits(10, 7200)),
+        (FULL, UntilLimits(3, 0.5, 5)),
+        (UntilCommand("make", "/fix it"), UntilLimits()),
+        (UntilCommand("echo \"'\n#", "a: b\n  c"), UntilLimits(10, 7200)),
     ],
 )
-def test_written_to_a_file_it_is_the_same_loop(command: Command, limits: Limits) -> None:
+def test_written_to_a_file_it_is_the_same_loop(command: UntilCommand, limits: UntilLimits) -> None:
     data = document("a", command, limits)
     read = load(dump_document(data), "a.yaml", "a")
     assert (read.loop, read.problems) == (load_data(data, "a").loop, ())
@@ -138,7 +143,7 @@ def test_written_to_a_file_it_is_the_same_loop(command: Command, limits: Limits)
 def test_the_bound_names_only_limits_that_hold(
     limits: dict[str, object], counts: tuple[str, ...], agent: str | None, words: str
 ) -> None:
-    loop = load_data(document("a", Command("x", "y"), Limits(10, 7200, 5)), "a").loop
+    loop = load_data(document("a", UntilCommand("x", "y"), UntilLimits(10, 7200, 5)), "a").loop
     assert isinstance(loop, FSMLoop)
     assert bound(loop._replace(**limits), counts, agent) == words  # type: ignore[arg-type]
 

@@ -41,6 +41,17 @@ def row(name: str, loop: str, state: str, *told: str):
             "LL233 1 5: `max_tokens` cannot limit host `command`, which does not report tokens"),
         row("cost of codex", "host: codex\nmax_tokens: 7\nmax_cost_usd: 5", "",
             "LL233 3 5: `max_cost_usd` cannot limit host `codex`, which does not report cost"),
+        row("a fallback", "host: {max_turns: 3}\nfallback: [{name: codex, max_turns: 3}]", "",
+            "LL230 2 max_turns: `codex` has no `max_turns`"),
+        row("a fallback of the state", "fallback: [codex]", f"fallback: [{OWN}, model: x}}], ",
+            "LL230 4 model: `host: command` does not support `model`"),
+        row("a mode that another agent does not have", "host: {permission_mode: plan}",
+            f"fallback: [codex, {OWN}}}], ",
+            "LL230 4 command: `host: command` does not support `permission_mode`"),
+        row("a wait of its own", "fallback: [{name: codex, max_wait: 1h}]", "",
+            "LL230 1 max_wait: `max_wait` has no effect in `fallback`"),
+        row("a cost limit that holds for one of two", "max_cost_usd: 5\nfallback: [codex]", "",
+            "LL233 1 5: `max_cost_usd` cannot limit host `codex`"),
         row("what claude reports", "max_tokens: 7\nmax_cost_usd: 5", ""),
     ],
 )  # fmt: skip
@@ -54,3 +65,12 @@ def test_the_place_is_what_is_wrong(tmp_path: Path, loop: str, state: str, told:
         marked = place.source[place.column - 1 :][: place.length]
         found.append(f"{problem.code} {place.line} {marked}: {problem.message}")
     assert [one[: len(words)] for one, words in zip(found, told, strict=True)] == told
+
+
+def test_no_agent_of_several_may_lack_slash_commands(tmp_path: Path) -> None:
+    text = LOOP.format(loop="fallback: [codex]", state="")
+    text = text.replace("action: Is it good, action_type: prompt", "action: /review")
+    definition = load(text, "a.yaml", "a")
+    assert [problem.message for problem in agent_problems(definition, str(tmp_path))] == [
+        "host `codex` has no slash commands"
+    ]

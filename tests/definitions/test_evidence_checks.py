@@ -8,7 +8,8 @@ from textwrap import dedent
 import pytest
 
 from little_loops.authoring.load import load
-from little_loops.definitions.evidence_checks import evidence_problems, repository_of
+from little_loops.definitions.evidence_checks import evidence_problems
+from little_loops.trees.repository_files import repository_of
 from tests.project import Project
 
 STATES = """\

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from little_loops.records import NamedTuple
 
 
-class Code(NamedTuple):
+class ErrorCode(NamedTuple):
     """One entry; `wrong` and `right` are whole files, empty if there is no example."""
 
     code: str
@@ -20,7 +20,7 @@ class Code(NamedTuple):
     right: str = ""
 
 
-def catalogue() -> Mapping[str, Code]:
+def catalogue() -> Mapping[str, ErrorCode]:
     """Return all codes, in order."""
     import tomllib  # only to explain a code
     from pkgutil import get_data
@@ -29,9 +29,9 @@ def catalogue() -> Mapping[str, Code]:
     return {code: _entry(code, **entry) for code, entry in tomllib.loads(data.decode()).items()}
 
 
-def _entry(code: str, title: str, text: str, example: str = "") -> Code:
+def _entry(code: str, title: str, text: str, example: str = "") -> ErrorCode:
     wrong, right = (_side(example, signs) for signs in (" -", " +"))
-    return Code(code, title, " ".join(text.split()), wrong, right)
+    return ErrorCode(code, title, " ".join(text.split()), wrong, right)
 
 
 def _side(example: str, signs: str) -> str:

@@ -16,6 +16,7 @@ from little_loops.fsm.schema import FSMLoop
 LONGEST_FLOW = 80
 _PLAIN = re.compile(
     r"[^\W0-9-](?:[^:#\[\]{},&*!|>'\"%@`?\n]*[^\s:#\[\]{},&*!|>'\"%@`?])?|/(?:[\w./ -]|:(?=[\w/]))*\w"
+    r"|[0-9]+[smhd]|\$[a-z]+"  # a time, `$current`
 )
 _ORDER = ("name", "description", "paradigm", "initial", "context", "scope")
 _NOT_SHOWN = re.compile(
@@ -38,49 +39,60 @@ def dump_document(data: Mapping[str, Any], header: Sequence[str] = ()) -> str:
     return "\n".join([*comments, *_mapping(data, 0)]) + "\n"
 
 
-def _mapping(data: Mapping[str, Any], indent: int) -> Iterator[str]:
+def _mapping(data: Mapping[str, Any], indent: int, step: int = 2) -> Iterator[str]:
     """Yield the lines of a mapping."""
     for key, value in data.items():
-        yield from _entry(f"{' ' * indent}{_scalar(key)}:", value, indent)
+        yield from entry_lines(f"{' ' * indent}{scalar(key)}:", value, indent, step)
 
 
-def _sequence(items: Sequence[Any], indent: int) -> Iterator[str]:
+def _sequence(items: Sequence[Any], indent: int, step: int) -> Iterator[str]:
     """Yield the lines of a list."""
     for item in items:
         if isinstance(item, Mapping) and item:
-            first, *rest = _mapping(item, indent + 2)
+            first, *rest = _mapping(item, indent + 2, step)
             yield f"{' ' * indent}- {first.lstrip()}"
             yield from rest
         else:
-            yield from _entry(f"{' ' * indent}-", item, indent)
+            yield from entry_lines(f"{' ' * indent}-", item, indent)
 
 
-def _entry(start: str, value: Any, indent: int) -> Iterator[str]:
-    """Yield the lines for a value after a key or dash, on the same line if possible."""
+def entry_lines(start: str, value: Any, indent: int, step: int = 2) -> Iterator[str]:
+    """Yield the lines for a value after a key or dash, on the same line if possible. What is below
+    is indented by `step` more than `indent`."""
     flow = _flow(value, len(start))
     if flow is not None:
         yield f"{start} {flow}"
     elif isinstance(value, str):
-        yield from _block(start, value, indent + 2)
+        yield from _block(start, value, indent + step)
     elif isinstance(value, Mapping):
         yield start
-        yield from _mapping(value, indent + 2)
+        yield from _mapping(value, indent + step, step)
     else:
         yield start
-        yield from _sequence(value, indent + 2)
+        yield from _sequence(value, indent + step, step)
+
+
+def on_one_line(value: Any) -> str:
+    """Return the value as it is written inside brackets and braces."""
+    if isinstance(value, Mapping):
+        pairs = (f"{scalar(key)}: {on_one_line(item)}" for key, item in value.items())
+        return f"{{{', '.join(pairs)}}}"
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(on_one_line, value))}]"
+    return scalar(value)
 
 
 def _flow(value: Any, used: int) -> str | None:
     """Return the value on one line; None if it is better written below."""
     if isinstance(value, str):
-        return None if _makes_a_block(value) else _scalar(value)
+        return None if _makes_a_block(value) else scalar(value)
     if isinstance(value, Mapping):
         return None if value else "{}"
     if not isinstance(value, (list, tuple)):
-        return _scalar(value)
+        return scalar(value)
     if any(isinstance(item, (Mapping, list, tuple)) for item in value):
         return None
-    line = f"[{', '.join(_scalar(item) for item in value)}]"
+    line = f"[{', '.join(scalar(item) for item in value)}]"
     return line if used + len(line) <= LONGEST_FLOW or not value else None
 
 
@@ -100,7 +112,7 @@ def _block(start: str, text: str, indent: int) -> Iterator[str]:
         yield f"{' ' * indent}{line}" if line else ""
 
 
-def _scalar(value: Any) -> str:
+def scalar(value: Any) -> str:
     """Return a scalar as YAML."""
     if isinstance(value, bool):
         return "true" if value else "false"

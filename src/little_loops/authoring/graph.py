@@ -40,7 +40,7 @@ class Arrow(NamedTuple):
     target: str
 
 
-class Symbols(NamedTuple):
+class GraphSymbols(NamedTuple):
     start: str = "▶"
     end: str = "■"
     more: str = "├"
@@ -51,7 +51,7 @@ class Symbols(NamedTuple):
     dot: str = "·"
 
 
-ASCII = Symbols(">", "#", "|-", "`-", "->", "^", "...", "-")
+ASCII = GraphSymbols(">", "#", "|-", "`-", "->", "^", "...", "-")
 
 
 def arrows(state: StateConfig) -> list[Arrow]:
@@ -72,10 +72,10 @@ def handlers(loop: FSMLoop) -> list[Arrow]:
 
 def as_text(loop: FSMLoop, *, ascii_only: bool = False) -> str:
     """Return the whole loop for a terminal, without a trailing newline."""
-    return "\n".join(_lines(loop, ASCII if ascii_only else Symbols()))
+    return "\n".join(_lines(loop, ASCII if ascii_only else GraphSymbols()))
 
 
-def _lines(loop: FSMLoop, signs: Symbols) -> Iterator[str]:
+def _lines(loop: FSMLoop, signs: GraphSymbols) -> Iterator[str]:
     """Yield the lines of the drawing."""
     width = min(WIDEST, max([NARROWEST, *(len(name) for name in loop.states)])) + 2
     rows = {name: row for row, name in enumerate(loop.states)}
@@ -98,7 +98,7 @@ def _lines(loop: FSMLoop, signs: Symbols) -> Iterator[str]:
 
 
 def _arrow_lines(
-    found: list[Arrow], width: int, rows: Mapping[str, int], row: int, signs: Symbols
+    found: list[Arrow], width: int, rows: Mapping[str, int], row: int, signs: GraphSymbols
 ) -> Iterator[str]:
     """Yield a line per transition; one to the same or an earlier state is marked."""
     for arrow in found:
@@ -107,20 +107,21 @@ def _arrow_lines(
         yield f"    {branch} {arrow.label:<{width}}{signs.to} {arrow.target}{back}"
 
 
-def _actions(loop: FSMLoop, signs: Symbols) -> dict[str, str]:
+def _actions(loop: FSMLoop, signs: GraphSymbols) -> dict[str, str]:
     """Return a short description of each state's action, with the author's values filled in."""
     filling = Filling(loop)
     return {name: _action(loop, name, action, signs) for name, action in filling.actions.items()}
 
 
-def _action(loop: FSMLoop, name: str, action: Action, signs: Symbols) -> str:
+def _action(loop: FSMLoop, name: str, action: Action, signs: GraphSymbols) -> str:
     """Return the first line of an action, shortened, with a sign for who runs it."""
     lines = (loop.states[name].label or text_of(action)).strip().splitlines() or [""]
     text = visible(lines[0][: LONGEST_ACTION + 1])
     if len(lines) > 1 or len(text) > LONGEST_ACTION:
         text = f"{text[:LONGEST_ACTION]}{signs.cut}"
-    host = loop.host.under(loop.states[name].host).host
-    return f"{prompt_sign(action, host)}{text}"
+    state = loop.states[name]
+    each = "each: " if state.branches is not None and not state.branches.named else ""
+    return f"{each}{prompt_sign(action, loop.host.under(state.host).host)}{text}"
 
 
 def visible(text: str) -> str:
@@ -132,12 +133,12 @@ def as_mermaid(loop: FSMLoop) -> str:
     """Return a `stateDiagram-v2`; states get generated ids, because some names are keywords."""
     ids = _ids(loop)
     lines = ["stateDiagram-v2"]
-    actions = _actions(loop, Symbols())
+    actions = _actions(loop, GraphSymbols())
     for name in loop.states:
         label = "\n".join([name, *filter(None, [actions.get(name)])])
         lines.append(f'    state "{_mermaid(label)}" as {ids[name]}')
     lines += [f"    [*] --> {ids[loop.initial]}"] if loop.initial in ids else []
-    for source, arrow in _all_arrows(loop):
+    for source, arrow in all_arrows(loop):
         target = source if arrow.target == CURRENT else arrow.target
         if target in ids:
             lines.append(f"    {ids[source]} --> {ids[target]}: {_mermaid(arrow.label)}")
@@ -150,14 +151,14 @@ def as_dot(loop: FSMLoop) -> str:
     """Return a graph for `dot`."""
     ids = _ids(loop)
     lines = [f"digraph {_dot(loop.name)} {{", "    rankdir=TB;", "    node [shape=box];"]
-    ends, actions = outcomes(loop), _actions(loop, Symbols())
+    ends, actions = outcomes(loop), _actions(loop, GraphSymbols())
     for name, state in loop.states.items():
         label = [name, *filter(None, [ends.get(name), actions.get(name)])]
         shape = ", peripheries=2" if state.terminal else ""
         lines.append(f"    {ids[name]} [label={_dot(*label)}{shape}];")
     lines += ["    start [shape=point];"]
     lines += [f"    start -> {ids[loop.initial]};"] if loop.initial in ids else []
-    for source, arrow in _all_arrows(loop):
+    for source, arrow in all_arrows(loop):
         target = source if arrow.target == CURRENT else arrow.target
         if target in ids:
             lines.append(f"    {ids[source]} -> {ids[target]} [label={_dot(arrow.label)}];")
@@ -168,7 +169,7 @@ def _ids(loop: FSMLoop) -> dict[str, str]:
     return {name: f"s{number}" for number, name in enumerate(loop.states)}
 
 
-def _all_arrows(loop: FSMLoop) -> Iterator[tuple[str, Arrow]]:
+def all_arrows(loop: FSMLoop) -> Iterator[tuple[str, Arrow]]:
     """Yield every transition between two states, including the loop's own handlers."""
     for name, state in loop.states.items():
         own = arrows(state)

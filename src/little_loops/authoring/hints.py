@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from little_loops.authoring.filling import Filling
-from little_loops.fsm.actions import Shell
+from little_loops.fsm.actions import is_shells
 from little_loops.fsm.schema import FAIL, PASS, TARGET, FSMLoop, outcome_of, transitions
 
 
@@ -17,7 +17,7 @@ def hints(loop: FSMLoop) -> list[str]:
     unmarked = [
         name
         for name in dict.fromkeys(_deciding(loop))
-        if isinstance(filling.actions.get(name), Shell) and not loop.states[name].check
+        if is_shells(filling.actions.get(name)) and not loop.states[name].check
     ]
     return [
         f"`{name}` decides success: mark it `check: true`, so that its pass counts only for the "

@@ -10,15 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from little_loops.authoring.branch_view import unfolded
 from little_loops.authoring.fields.kinds import (
     LOOP_NAME,
-    Command,
+    ActionKind,
     Commands,
     Field,
     ListOf,
-    Part,
+    PartKind,
     Table,
     table,
 )
@@ -41,6 +42,9 @@ from little_loops.errors import Problem
 from little_loops.fsm.schema import FSMLoop
 from little_loops.records import NamedTuple
 
+if TYPE_CHECKING:
+    from little_loops.authoring.loop_files import Library
+
 MOST_NODES = 50_000
 MOST_LEVELS = 50
 STATES_MADE_OF = {
@@ -54,17 +58,23 @@ _FOLLOW_UP_CODES = ("LL101", "LL107", "LL119")
 
 
 class Definition(NamedTuple):
-    """A loop file: the loop, if it has no errors, and all problems in file order."""
+    """A loop file: the loop, if it has no errors, and all problems in file order.
+
+    `children` are the loops that its states start, by the names of the states, or for a branch by
+    those of state and branch: `checks/types`.
+    """
 
     loop: FSMLoop | None
     problems: tuple[Problem, ...]
     places: Places
+    children: Mapping[str, Definition] = {}
 
 
-def load(text: str | bytes, file: str, stem: str) -> Definition:
+def load(text: str | bytes, file: str, stem: str, library: Library | None = None) -> Definition:
     """Load a loop file; problems are returned, never raised.
 
-    `file` is its name in messages, `stem` the name for a loop without one.
+    `file` is its name in messages, `stem` the name for a loop without one. `library` has the loops
+    that it names.
     """
     from little_loops.authoring.yaml.source import parse  # a program's data needs no YAML
 
@@ -72,21 +82,27 @@ def load(text: str | bytes, file: str, stem: str) -> Definition:
     if document.root is None:
         problems = document.problems or (_empty(document.source),)
         return Definition(None, problems, Places(document.source, None))
-    return _define(document.root, document.source, document.problems, stem)
+    return define(document.root, document.source, document.problems, stem, library)
 
 
-def load_data(data: Any, stem: str) -> Definition:
+def load_data(data: Any, stem: str, library: Library | None = None) -> Definition:
     """Load a loop from plain data, as a program has it; its problems have no place."""
     source = Source("", ())
     refused = _too_large(data)
     if refused is not None:
         return Definition(None, (refused,), Places(source, None))
-    return _define(node_of(data), source, (), stem)
+    return define(node_of(data), source, (), stem, library)
 
 
-def _define(root: Node, source: Source, problems: Iterable[Problem], stem: str) -> Definition:
+def define(
+    root: Node,
+    source: Source,
+    problems: Iterable[Problem],
+    stem: str,
+    library: Library | None = None,
+) -> Definition:
     """Compile and check a document; with any error, the definition has no loop."""
-    reader = Reader(source)
+    reader = Reader(source, library)
     reader.problems.extend(problems)
     if not isinstance(root, Map):
         message = "a loop file must be a mapping of fields, such as `name: …` and `states: …`"
@@ -94,9 +110,15 @@ def _define(root: Node, source: Source, problems: Iterable[Problem], stem: str) 
         return Definition(None, _in_order(reader.problems), Places(source, None))
     read = _compile(root, reader, stem)
     if read.loop is not None:
-        reader.problems.extend(_check(read, reader))
+        view = unfolded(read.loop, read.places)
+        reader.problems.extend(_check(read._replace(loop=view.loop, places=view.places), reader))
+        if reader.children:
+            from little_loops.authoring.sub_loops import check_sub_loops  # few loops start others
+
+            reader.problems.extend(check_sub_loops(view.loop, reader.children, view.places.at))
     sound = all(each.severity != "error" for each in reader.problems)
-    return Definition(read.loop if sound else None, _in_order(reader.problems), read.places)
+    loop = read.loop if sound else None
+    return Definition(loop, _in_order(reader.problems), read.places, reader.children)
 
 
 def _compile(root: Map, reader: Reader, stem: str) -> native.Native:
@@ -112,11 +134,16 @@ def _compile(root: Map, reader: Reader, stem: str) -> native.Native:
     given = reader.fields(root, rows, "the loop")
     if paradigm == "convergence":
         _variables_given_twice(root, reader)
+    if paradigm == "goal":
+        _loop_as_check(root, reader)
+    if any(each.code == "LL221" for each in reader.problems):  # no machine has a loop there
+        return native.Native(None, Places(reader.source, root))
     expanded = _expand(paradigm, canonical(root, rows), name)
-    again = Reader(reader.source)
+    again = Reader(reader.source, reader.library)
     found = native.read(expanded, again, name)._replace(compiled=True)
     # The author's fields were checked above; only problems of generated ones are new.
     reader.problems += _not_reported(again.problems, reader.problems)
+    reader.children = again.children
     if paradigm == "convergence" and "toward" not in given:
         # The missing field was reported, so the machine must not report the variable again.
         found = found._replace(gaps=found.gaps._replace(loop=found.gaps.loop | {"context.target"}))
@@ -147,6 +174,16 @@ def _variables_given_twice(root: Map, reader: Reader) -> None:
             reader.report("LL012", message, entry.key.mark, f"set it only with `{field}`")
 
 
+def _loop_as_check(root: Map, reader: Reader) -> None:
+    """Report a loop as the first tool, which is the check."""
+    from little_loops.authoring.fields.read_states import no_loop
+
+    written = root.get("tools")
+    first = written.items[0] if isinstance(written, List) and written.items else None
+    if isinstance(first, Map) and "loop" in first:
+        no_loop(reader, first, "the first tool, which is the check,")
+
+
 def _expand(paradigm: str, root: Map, name: str) -> Map:
     """Rewrite a document into the native form, using the paradigm's module."""
     # Imported on demand, because a file needs only one of them.
@@ -175,14 +212,14 @@ def canonical(node: Map, rows: Table) -> Map:
 def _canonical(node: Node, field: Field) -> Node:
     """Apply `canonical` to the mappings inside a field's value."""
     match field.kind, node:
-        case Command(), Map():
+        case ActionKind(), Map():
             return canonical(node, COMMANDS[field.kind.table])
-        case Part(), Map():
+        case PartKind(), Map():
             return canonical(node, PARTS[field.kind.table])
         case Commands(), Map():
             return canonical(node, COMMANDS["command"])
         case ((ListOf() | Commands()), List()):
-            item = field._replace(kind=getattr(field.kind, "item", Command()))
+            item = field._replace(kind=getattr(field.kind, "item", ActionKind()))
             return node._replace(items=tuple(_canonical(each, item) for each in node.items))
         case _:
             return node

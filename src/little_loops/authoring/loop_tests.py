@@ -34,9 +34,10 @@ from little_loops.authoring.messages import listed, shown
 from little_loops.authoring.yaml.nodes import List, Map, Mark, Node, Text
 from little_loops.authoring.yaml.places import Source
 from little_loops.errors import Place, Problem
-from little_loops.fsm.actions import Action, Shell, action_of
+from little_loops.fsm.actions import Action, action_of, is_shells
 from little_loops.fsm.agent_outcomes import TRANSITIONS
-from little_loops.fsm.schema import FSMLoop, StateConfig
+from little_loops.fsm.joins import OUTCOME_OF_ENDING
+from little_loops.fsm.schema import FSMLoop, StateConfig, worktree_of
 from little_loops.fsm.state import Status
 from little_loops.fsm.values import author_context
 from little_loops.records import NamedTuple
@@ -44,6 +45,12 @@ from little_loops.templates.render import TemplateError, Unresolved
 
 ANY_STATES = "..."
 EVERYWHERE = "everywhere"
+ENDS: Mapping[str, tuple[str, str]] = {
+    "completed": ("completed", "terminal"),
+    **{reason: (status, reason) for status, reason in OUTCOME_OF_ENDING if reason != "terminal"},
+    "failed": ("failed", "terminal"),
+}
+"""How a run that a state starts can end, by a word: its status and reason."""
 AGENT_KINDS = tuple(kind for kind, result in TRANSITIONS.items() if result is not None)
 STATUSES = tuple(status for status in get_args(Status) if status != "running")
 
@@ -51,7 +58,7 @@ STATUSES = tuple(status for status in get_args(Status) if status != "running")
 # ── a test as data ─────────────────────────────────────────────────────────────────────────────
 
 
-class Outcome(NamedTuple):
+class ScriptedOutcome(NamedTuple):
     """What an action does in a test; `takes` is in seconds.
 
     `changes` are the paths it changes; None: whatever such an action usually changes.
@@ -68,6 +75,10 @@ class Outcome(NamedTuple):
     handoff: str | None = None
     changes: tuple[str, ...] | None = None
     takes: float = 0
+    ends: str | None = None
+    conflict: bool = False
+    judge: str | None = None
+    """`pass`, `error`, or `fail: ` and the reason."""
 
 
 class Expectation(NamedTuple):
@@ -84,13 +95,14 @@ class Expectation(NamedTuple):
     captured: Mapping[str, str] | None = None
     rendered: Mapping[str, str] | None = None
     tampered: tuple[str, ...] | None = None
+    kept: float | None = None
 
 
 class LoopTest(NamedTuple):
     """One test; `place` is where its file defines it."""
 
     name: str
-    given: Mapping[str, tuple[Outcome, ...]]
+    given: Mapping[str, tuple[ScriptedOutcome, ...]]
     expect: Expectation
     kill: bool = False
     place: Place | None = None
@@ -115,11 +127,18 @@ _OUTCOME_SCHEMAS = ({"type": "integer", "minimum": 0, "maximum": 255}, {"$ref": 
 _OUTCOMES = {"type": "array", "minItems": 1, "items": {"anyOf": _OUTCOME_SCHEMAS}}
 _GIVEN = {"type": "object", "additionalProperties": {"anyOf": (*_OUTCOME_SCHEMAS, _OUTCOMES)}}
 _PATH = {"type": "array", "items": {"type": "string"}}
+_VETO_SCHEMA = {
+    "type": "object",
+    "properties": {"fail": {"type": "string", "pattern": r"\S"}},
+    "required": ["fail"],
+    "additionalProperties": False,
+}
+_OPINION = {"anyOf": [{"enum": ["pass", "error"]}, _VETO_SCHEMA]}
 _COUNTS = {"type": "object", "additionalProperties": {"type": "integer", "minimum": 0}}
 _TEXTS = {"type": "object", "additionalProperties": {"type": "string", "pattern": r"\S"}}
 
 
-class Given(OtherKind):
+class GivenKind(OtherKind):
     """Outcomes by state: one, or a list of them."""
 
     words = "mapping: state to [outcome](#an-outcome), or a list of them"
@@ -140,11 +159,18 @@ class Counts(OtherKind):
     schema = _COUNTS
 
 
-class Texts(OtherKind):
+class TextsKind(OtherKind):
     """Texts by the name of a state or a capture."""
 
     words = "mapping: state or capture to text"
     schema = _TEXTS
+
+
+class Opinion(OtherKind):
+    """What a judge answers: `pass`, `error`, or `{fail: reason}`."""
+
+    words = "`pass`, `error` or `{fail: reason}`"
+    schema = _OPINION
 
 
 class OwnTable(OtherKind):
@@ -175,6 +201,27 @@ OUTCOME = table(
         "[src/a.py]",
     ),
     Field("takes", Time(zero=True), "how long it runs", "0", "90s"),
+    Field(
+        "ends",
+        OneOf(tuple(ENDS)),
+        "for a state that starts a loop: how the run of that loop ends",
+        "completed",
+        "max_iterations",
+    ),
+    Field(
+        "conflict",
+        Flag(),
+        "for a state with `worktree`: whether its work cannot be merged, even by `resolve`",
+        "false",
+        "true",
+    ),
+    Field(
+        "judge",
+        Opinion(),
+        "for a check with a judge: what the judge answers if the check passes",
+        "pass",
+        "{fail: a test was weakened}",
+    ),
 )
 EXPECT = table(
     "`expect`",
@@ -186,21 +233,22 @@ EXPECT = table(
     Field("iterations", Whole(0), "number of iterations", example="2"),
     Field("visits", Counts(), "how often states are entered", example="{fix: 2}"),
     Field("cost_usd", Num(0), "cost of the run", example="0.8"),
-    Field("captured", Texts(), "outputs at the end", example='{check: "3 errors"}'),
+    Field("captured", TextsKind(), "outputs at the end", example='{check: "3 errors"}'),
     Field(
         "rendered",
-        Texts(),
+        TextsKind(),
         "actions as they ran last, with their values; `...` is any text",
         example='{fix: "Fix ... in src/"}',
     ),
     Field("tampered", ListOf(InProject()), "protected paths that were changed", example="[]"),
+    Field("kept", Num(), "for `keep: best`: the number that the kept files measured", example="98"),
 )
 TEST = table(
     "a test",
     Field("name", Str(), "what the test shows", required=True, example="two rounds are enough"),
     Field(
         "given",
-        Given(),
+        GivenKind(),
         "what the actions do, by state, in order; the last outcome repeats",
         "{}",
         "{check: [1, 0], fix: {agent: success}}",
@@ -323,19 +371,19 @@ def _expectation(reader: LoopTestReader, node: Node, given: dict[str, Any]) -> A
     return Expectation(**given)
 
 
-def _given(reader: LoopTestReader, kind: Given, node: Node, label: str) -> Any:
+def _given(reader: LoopTestReader, kind: GivenKind, node: Node, label: str) -> Any:
     """Read the outcomes of each state's action; states without an action are reported and left
     out."""
     if not isinstance(node, Map):
         return reader.wrong(label, "a mapping of states and outcomes", node)
-    found: dict[str, tuple[Outcome, ...]] = {}
+    found: dict[str, tuple[ScriptedOutcome, ...]] = {}
     for key, value in node.entries:
         if reader.check_state(key, _acting(reader), " that runs an action"):
             found[key.text] = _outcomes(reader, key.text, value)
     return found
 
 
-def _outcomes(reader: LoopTestReader, state: str, node: Node) -> tuple[Outcome, ...]:
+def _outcomes(reader: LoopTestReader, state: str, node: Node) -> tuple[ScriptedOutcome, ...]:
     """Read one outcome or a list of them; those that could not be read are left out."""
     items = node.items if isinstance(node, List) else (node,)
     if not items:
@@ -351,17 +399,17 @@ def _outcome(reader: LoopTestReader, state: str, node: Node) -> Any:
     label = f"`{shown(state)}`"
     if isinstance(node, Text) and node.kind == "int":
         code = reader.read(OUTCOME.by_name["exit"].kind, node, label)
-        return code if code is INVALID else Outcome(code)
+        return code if code is INVALID else ScriptedOutcome(code)
     if not isinstance(node, Map):
         return reader.wrong(label, "an exit code, or a mapping such as `{exit: 1}`", node)
     given = reader.record(node, OUTCOME, "an outcome")
     if "changes" in given:
         given["changes"] = tuple(given["changes"])
     _check_outcome(reader, state, node, given)
-    return Outcome(**given)
+    return ScriptedOutcome(**given)
 
 
-ENDS = ("exit", "signal", "timeout", "agent")
+OUTCOME_KEYS = ("exit", "signal", "timeout", "agent", "ends")
 """The ways an action can end; each excludes the others."""
 FOR_AGENTS = ("agent", "verdict", "cost_usd")
 
@@ -375,12 +423,18 @@ def _all_of(names: Sequence[str]) -> str:
 def _check_outcome(reader: LoopTestReader, state: str, node: Map, given: dict[str, Any]) -> None:
     """Report an outcome that ends in more than one way, or has fields for agents in a shell
     state."""
-    ends = [name for name in ENDS if name in given]
+    ends = [name for name in OUTCOME_KEYS if name in given]
     if len(ends) > 1:
         message = f"an action can end in only one way, not with {_all_of(ends)}"
         reader.report("LL505", message, node.mark, "keep one of them")
     config = _states(reader).get(state)
-    if config is None or not isinstance(action_in(reader.loop, config), Shell):
+    if "judge" in given and config is not None and config.judge is None:
+        message = f"`{shown(state)}` has no judge"
+        reader.report("LL505", message, node.mark, "remove `judge`")
+    if "conflict" in given and config is not None and worktree_of(config) is None:
+        message = f"`{shown(state)}` has no `worktree`, so nothing is merged"
+        reader.report("LL505", message, node.mark, "remove `conflict`")
+    if config is None or not is_shells(action_in(reader.loop, config)):
         return
     for key, _ in node.entries:
         if key.text in FOR_AGENTS:
@@ -395,6 +449,17 @@ def action_in(loop: FSMLoop | None, state: StateConfig) -> Action | None:
         return action_of(state, author_context(context, state))
     except (TemplateError, Unresolved):
         return None
+
+
+def _opinion(reader: LoopTestReader, kind: Opinion, node: Node, label: str) -> Any:
+    """Read what a judge answers."""
+    if isinstance(node, Map):
+        given = reader.record(node, _VETO, label)
+        return f"fail: {given['fail']}" if "fail" in given else INVALID
+    return reader.read(OneOf(("pass", "error")), node, label)
+
+
+_VETO = table("`judge`", Field("fail", Str(), "why the judge says no", required=True))
 
 
 def _path(reader: LoopTestReader, kind: Path, node: Node, label: str) -> Any:
@@ -414,7 +479,7 @@ def _counts(reader: LoopTestReader, kind: Counts, node: Node, label: str) -> Any
     return _by_name(reader, node, label, Whole(0), _states(reader))
 
 
-def _texts(reader: LoopTestReader, kind: Texts, node: Node, label: str) -> Any:
+def _texts(reader: LoopTestReader, kind: TextsKind, node: Node, label: str) -> Any:
     captures = {state.capture for state in _states(reader).values() if state.capture}
     return _by_name(reader, node, label, Str(), {**_states(reader), **dict.fromkeys(captures)})
 
@@ -435,10 +500,11 @@ def _by_name(
 
 LoopTestReader.kinds = {
     **READ,
-    Given: _given,
+    GivenKind: _given,
     Path: _path,
     Counts: _counts,
-    Texts: _texts,
+    TextsKind: _texts,
+    Opinion: _opinion,
     OwnTable: _own_table,
 }
 
@@ -473,7 +539,7 @@ tests:
     given: {{evaluate: 0}}
     expect: {{status: completed, path: [evaluate, done]}}
   - name: after a fix the check runs again
-    given: {{evaluate: [1, 0], fix: 0}}
+    given: {{evaluate: [{failing}, 0], fix: 0}}
     expect: {{status: completed, path: [evaluate, fix, evaluate, done]}}
   - name: a check that cannot run is an error, not something to fix
     given: {{evaluate: 127}}
@@ -481,6 +547,7 @@ tests:
 """
 
 
-def first_tests(name: str) -> str:
-    """Return a test file for a loop of one `check` and one `fix`, to begin with."""
-    return FIRST_TESTS.format(name=name)
+def first_tests(name: str, failing: int = 1) -> str:
+    """Return a test file for a loop of one `check` and one `fix`, to begin with; `failing` is an
+    exit code that counts as a failure of the check."""
+    return FIRST_TESTS.format(name=name, failing=failing)

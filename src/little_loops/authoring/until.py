@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from little_loops.fsm.actions import Agent, parse_action
+from little_loops.fsm.actions import is_agents, parse_action
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import UNTIL
 from little_loops.fsm.values import seconds_text
@@ -24,7 +24,7 @@ MOST_CHARACTERS = 60
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 
 
-class Limits(NamedTuple):
+class UntilLimits(NamedTuple):
     """What a run may use; None for a limit that it does not have."""
 
     max_iterations: int | None = None
@@ -32,7 +32,7 @@ class Limits(NamedTuple):
     max_cost_usd: float | None = None
 
 
-class Command(NamedTuple):
+class UntilCommand(NamedTuple):
     """What the user typed, apart from limits: the same again is the same command."""
 
     check: str
@@ -62,7 +62,7 @@ def fix_of(text: str, check: str) -> str | dict[str, Any]:
     anything else a prompt."""
     if text.startswith(SHELL):
         return {"action": text.removeprefix(SHELL), "action_type": "shell"}
-    if isinstance(parse_action(text, None), Agent):
+    if is_agents(parse_action(text, None)):
         return text
     # The agent has seen neither the command nor its output.
     context = {"check": check} if "\n" not in check and "${" not in check else {}
@@ -73,7 +73,9 @@ def fix_of(text: str, check: str) -> str | dict[str, Any]:
     }
 
 
-def document(name: str, command: Command, limits: Limits, *, clean: bool = False) -> dict[str, Any]:
+def document(
+    name: str, command: UntilCommand, limits: UntilLimits, *, clean: bool = False
+) -> dict[str, Any]:
     """Return the loop as the data of a loop file."""
     host = {"name": command.host, "model": command.model}
     evidence = {"protect": list(command.protect), "clean": clean}
@@ -138,6 +140,6 @@ def proposal(protect: Sequence[str]) -> str:
     return "This project's check fails.\n" + RULE.format(rule)
 
 
-def same_command(kept: Mapping[str, Any], command: Command) -> bool:
+def same_command(kept: Mapping[str, Any], command: UntilCommand) -> bool:
     """Return whether a run was started by this command."""
     return dict(kept) == command.to_dict()

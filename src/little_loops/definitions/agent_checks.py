@@ -6,14 +6,16 @@ These checks read host modules and command files, which the pure checks of a def
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from little_loops.authoring.branch_view import unfolded
 from little_loops.authoring.filling import Filling
 from little_loops.authoring.load import Definition
 from little_loops.errors import Place, Problem
-from little_loops.fsm.actions import Agent, Builtin, Shell
-from little_loops.fsm.schema import FSMLoop
+from little_loops.fsm.actions import Agent, Builtin, Loop, Shell
+from little_loops.fsm.schema import FSMLoop, HostOptions, item_hosts, with_host_name
+from little_loops.fsm.turn_hosts import completed, judge_host
 from little_loops.templates.splice import is_data
 
 if TYPE_CHECKING:
@@ -22,14 +24,17 @@ if TYPE_CHECKING:
 
 def agent_problems(definition: Definition, root: str) -> tuple[Problem, ...]:
     """Return the problems with all agent actions of a valid loop."""
-    loop = definition.loop
-    assert loop is not None, "only a valid loop has agents"
+    assert definition.loop is not None, "only a valid loop has agents"
+    loop, places = unfolded(definition.loop, definition.places)
+    definition = definition._replace(loop=loop, places=places)
     filling = Filling(loop)
     found: list[Problem] = []
     for name in loop.states:
         if name in filling.agents:
             found += _check_options(definition, filling, name)
             found += _check_command(definition, filling, name, root)
+        if loop.states[name].judge is not None:
+            found += _check_judge(definition, loop, name)
     return tuple(dict.fromkeys(found))
 
 
@@ -38,19 +43,84 @@ def _place(definition: Definition, *path: str) -> Place | None:
 
 
 def _check_options(definition: Definition, filling: Filling, name: str) -> Iterator[Problem]:
-    """Yield the problems with the host options of a state, and with limits its host cannot enforce."""
+    """Yield the problems with the agents of a state: their options, and limits they cannot
+    enforce."""
+    state, written = filling.loop.states[name], _paths_of_host(definition, name)
+    for who in item_hosts(state):
+        each = state if who is None else with_host_name(state, who)
+        first = filling.loop.host.under(each.host)
+        yield from _check_host(definition, filling, name, first, written)
+        yield from _check_fallback(definition, filling, name, first)
+
+
+def _check_fallback(
+    definition: Definition, filling: Filling, name: str, first: HostOptions
+) -> Iterator[Problem]:
+    """Yield the problems with the agents that may take the turns of the first one."""
+    loop, own = filling.loop, filling.loop.states[name].fallback
+    path = ("fallback",) if own is None else ("states", name, "fallback")
+    for index, other in enumerate(loop.fallback if own is None else own):
+        here = (*path, index)
+        yield from _check_host(definition, filling, name, completed(first, other), [here])
+        if other.max_wait is not None:
+            yield Problem(
+                "LL230",
+                "`max_wait` has no effect in `fallback`: that of `host` limits all waits together",
+                definition.places.at(*here, "max_wait", part="key"),
+                "set it in `host`",
+            )
+
+
+Path = tuple[str | int, ...]
+
+
+def _paths_of_host(definition: Definition, name: str) -> list[Path]:
+    """Return where the options of a state's `host` are written: in the state, in the loop."""
+    paths: list[Path] = [("states", name, "host"), ("host",)]
+    return [path for path in paths if definition.places.has(*path)] or [("host",)]
+
+
+def _check_judge(definition: Definition, loop: FSMLoop, name: str) -> Iterator[Problem]:
+    """Yield the problems with the judge of a state: its options, and whether it can only read."""
+    from little_loops.hosts.base import check_options, host_named  # only where agents act
+
+    judge = loop.states[name].judge
+    options = judge_host(loop, loop.states[name])
+    place = _place(definition, "states", name, "condition")
+    problems = check_options(options)
+    if judge is not None and judge.host is not None and judge.host.args:
+        problems = ["a judge gets no `args`, because they could let it do more than read"]
+    for message in problems:
+        yield Problem("LL230", message, place, "change or remove that option of the judge's `host`")
+    if not problems and host_named(options.host).read_only(options) is None:
+        yield Problem(
+            "LL236",
+            f"`{options.host}` cannot judge, because it has no mode in which it can only read",
+            place,
+            "set `host: claude` or `host: codex` in the judge",
+        )
+
+
+def _check_host(
+    definition: Definition,
+    filling: Filling,
+    name: str,
+    options: HostOptions,
+    written: Sequence[Path],
+) -> Iterator[Problem]:
+    """Yield the problems with the options of an agent, which are written at these places, and with
+    limits it cannot enforce."""
     from little_loops.hosts.base import check_options, host_named  # only where agents act
 
     loop = filling.loop
-    options = loop.host.under(loop.states[name].host)
     problems = check_options(options)
     for message in problems:
-        place = _place_of_option(definition, name, message)
+        place = _place_of_option(definition, message, written)
         yield Problem("LL230", message, place, "change or remove that option of `host`")
     if loop.on_handoff == "spawn" and options.host != "claude":
         yield Problem(
             "LL232",
-            f"`on_handoff: spawn` only works with `claude`; `{options.name}` cannot resume the run",
+            f"`on_handoff: spawn` only works with `claude`; `{options.host}` cannot resume the run",
             _place(definition, "on_handoff"),
             "use `on_handoff: continue`, or `host: claude` for this state",
             "warning",
@@ -72,18 +142,17 @@ def _is_slash(filling: Filling, name: str) -> bool:
     match filling.actions[name]:
         case Agent(is_slash=is_slash):
             return is_slash
-        case Shell() | Builtin():
+        case Shell() | Builtin() | Loop():
             return False
 
 
-def _place_of_option(definition: Definition, name: str, message: str) -> Place | None:
-    """Return where the option is written that the message names, or else its `host`."""
-    hosts = [path for path in (("states", name, "host"), ("host",)) if definition.places.has(*path)]
+def _place_of_option(definition: Definition, message: str, written: Sequence[Path]) -> Place | None:
+    """Return where the option is written that the message names, or else its host."""
     for option in message.split("`")[1::2]:
-        for path in hosts:
+        for path in written:
             if definition.places.has(*path, option):
                 return definition.places.at(*path, option, part="key")
-    return _place(definition, *(hosts[0] if hosts else ("host",)))
+    return definition.places.at(*written[0])
 
 
 def _check_limits(definition: Definition, loop: FSMLoop, host: Host) -> Iterator[Problem]:

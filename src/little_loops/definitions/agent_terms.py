@@ -20,11 +20,15 @@ Settings = tuple[tuple[str, str], ...]
 
 
 def settings_of(
-    loop: FSMLoop, state: StateConfig, context: Mapping[str, Any], text: str, root: str
+    loop: FSMLoop,
+    state: StateConfig,
+    options: HostOptions,
+    context: Mapping[str, Any],
+    text: str,
+    root: str,
 ) -> Settings:
     """Return the settings of an agent's action, as sorted pairs of name and text; without unset
-    ones."""
-    options = loop.host.under(state.host)
+    ones. `options` are those of the agent, which may be one of several."""
     own = author_context(context, state)
     env = {**loop.env, **state.env, **(options.env or {})}
     found: dict[str, Any] = {

@@ -5,14 +5,14 @@ These checks read the project and config files, which the pure checks of a defin
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
 from little_loops.authoring.load import Definition
 from little_loops.definitions.settings import mentions_evidence, with_settings
 from little_loops.errors import LittleLoopsError, Problem
-from little_loops.fsm.schema import FSMLoop
+from little_loops.fsm.schema import FSMLoop, keeper_of
+from little_loops.trees.repository_files import repository_of
 
 NO_REPOSITORY = "run `git init`, or "
 MARK_IT = "mark the shell state that decides with `check: true`"
@@ -36,17 +36,6 @@ def evidence_problems(
     return tuple(_without_effect(definition, loop))
 
 
-def repository_of(root: str) -> str | None:
-    """Return the top of the git repository that contains a directory; None without one."""
-    here = os.path.realpath(root)
-    while not os.path.lexists(os.path.join(here, ".git")):
-        above = os.path.dirname(here)
-        if above == here:
-            return None
-        here = above
-    return here
-
-
 def _without_git(definition: Definition, loop: FSMLoop) -> Iterator[Problem]:
     """Yield an error for each setting that needs a git repository."""
     if definition.places.has("evidence") and loop.evidence.enabled:
@@ -63,6 +52,23 @@ def _without_git(definition: Definition, loop: FSMLoop) -> Iterator[Problem]:
             definition.places.at("scope_writes"),
             f"{NO_REPOSITORY}write `scope_writes: report`",
         )
+    why = "a git repository, and this project is not in one"
+    if (
+        keep := keep_problem(definition, why, f"{NO_REPOSITORY}remove `keep`", "LL234")
+    ) is not None:
+        yield keep
+
+
+def keep_problem(
+    definition: Definition, why: str, help: str, code: str = "LL218"
+) -> Problem | None:
+    """Return an error if the loop has `keep: best`, which cannot work here because of `why`."""
+    loop = definition.loop
+    keeper = None if loop is None else keeper_of(loop)
+    if keeper is None:
+        return None
+    place = definition.places.at("states", keeper, "condition", "keep")
+    return Problem(code, f"`keep: best` needs {why}", place, help)
 
 
 def _without_effect(definition: Definition, loop: FSMLoop) -> Iterator[Problem]:
@@ -71,6 +77,10 @@ def _without_effect(definition: Definition, loop: FSMLoop) -> Iterator[Problem]:
     from little_loops.fsm.evidence import wants_evidence
 
     if not wants_evidence(loop):
+        why = "evidence, which a config file turns off"
+        help = "add `evidence: true` to the loop, or remove `keep`"
+        if (keep := keep_problem(definition, why, help)) is not None:
+            yield keep
         if loop.scope_writes == "enforce":
             why = "no evidence is recorded, so nothing is known about what agents write"
             yield _no_effect(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 
-from little_loops.definitions.evidence_checks import repository_of
 from little_loops.definitions.loading import LoopFile
 from little_loops.engine.run_trees import evidence_for
 from little_loops.fsm.check_machine import checks_of
@@ -16,6 +15,7 @@ from little_loops.records import NamedTuple
 from little_loops.system.user_state import state_home
 from little_loops.trees.copies import place_of
 from little_loops.trees.patterns import Patterns, compile_patterns
+from little_loops.trees.repository_files import repository_of
 from little_loops.trees.rules import plain_scope
 
 MAX_PATHS = 100_000

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
+from little_loops.authoring.branch_view import unfolded
+from little_loops.authoring.filling import Filling
 from little_loops.authoring.load import Definition, load, load_data
+from little_loops.authoring.loop_files import Library, LoopText
 from little_loops.authoring.messages import shown
 from little_loops.authoring.yaml.places import Places, Source
-from little_loops.definitions.agent_checks import agent_problems
 from little_loops.definitions.settings import host_given, mentions_evidence, with_settings
 from little_loops.errors import DefinitionError, Problem, UnknownLoop, UsageError
-from little_loops.fsm.schema import FSMLoop
+from little_loops.fsm.schema import FSMLoop, has_worktree, with_child_loops
 from little_loops.records import NamedTuple
 from little_loops.runs.config_files import LARGEST
 from little_loops.runs.project import (
@@ -20,6 +23,7 @@ from little_loops.runs.project import (
     TEST_SUFFIXES,
     TESTS,
     files_named,
+    find_project,
     is_loop_name,
     loop_files,
     path_in_project,
@@ -42,7 +46,7 @@ class LoopFile(NamedTuple):
         return path_in_project(self.path, root) if self.path else None
 
 
-def read_definition(path: str) -> Definition:
+def read_definition(path: str, library: Library | None = None) -> Definition:
     """Read and check one file. Problems are in the result; raise `UsageError` if it is unreadable."""
     try:
         raw = read_plain(path, LARGEST + 1)  # one byte more, to detect a file that is too large
@@ -51,7 +55,26 @@ def read_definition(path: str) -> Definition:
     if path.endswith(TEST_SUFFIXES):
         return _misplaced_test(path)
     stem = os.path.splitext(os.path.basename(path))[0]
-    return load(raw, shown_path(path), stem)
+    return load(raw, shown_path(path), stem, library or library_of(path))
+
+
+def library_of(path: str) -> Library:
+    """Return the loops that a file can name: those of its project."""
+    root = find_project(os.path.dirname(os.path.abspath(path)))
+    return Library(partial(_read_named, root), (os.path.realpath(path),))
+
+
+def _read_named(root: str, name: str) -> LoopText | str:
+    """Return the file of a loop in the project, or why there is none."""
+    try:
+        path = find_loop(name, root, cwd=root)
+        raw = read_plain(path, LARGEST + 1)
+    except UsageError as error:
+        return f"{error.message}\n{error.help or ''}"
+    except OSError as error:
+        return f"cannot read `{name}`: {error.strerror}"
+    stem = os.path.splitext(os.path.basename(path))[0]
+    return LoopText(raw, shown_path(path), stem, os.path.realpath(path))
 
 
 def _misplaced_test(path: str) -> Definition:
@@ -74,10 +97,27 @@ def load_loop(argument: str, root: str, *, evidence: bool = True) -> LoopFile:
     Without `evidence`, problems with recording evidence are ignored. Raises `UsageError` if no loop
     or several have the name, `DefinitionError` if the loop has errors.
     """
-    path = find_loop(argument, root)
-    found = _valid(read_definition(path), path, root, evidence=evidence)
-    _check_only_one(found.loop.name, path, root)
+    found = load_variant(argument, root, evidence=evidence)
+    _check_only_one(found.loop.name, found.path, root)
     return found
+
+
+def load_candidate(argument: str, root: str) -> FSMLoop:
+    """Load a loop that is compared with another one: it may have the name of a loop here.
+
+    Problems with recording evidence are ignored. Raises `UsageError` if there is no such loop,
+    `DefinitionError` if it has errors.
+    """
+    return load_variant(argument, root, evidence=False).loop
+
+
+def load_variant(argument: str, root: str, *, evidence: bool = True) -> LoopFile:
+    """Load the loop that an argument names, which may have the same name as another one.
+
+    Raises `UsageError` and `DefinitionError` as `load_loop` does.
+    """
+    path = find_loop(argument, root)
+    return _valid(read_definition(path), path, root, evidence=evidence)
 
 
 def load_document(data: Mapping[str, Any], root: str, *, evidence: bool = True) -> LoopFile:
@@ -96,14 +136,35 @@ def _valid(definition: Definition, path: str, root: str, *, evidence: bool) -> L
     """
     problems = definition.problems
     if definition.loop is not None:
-        problems += agent_problems(definition, root)
+        problems += _problems_of_agents(definition, root)
         if evidence and mentions_evidence(definition):
             from little_loops.definitions.evidence_checks import evidence_problems  # few loops do
 
             problems += evidence_problems(definition, root, os.environ)
+    if definition.loop is not None and has_worktree(definition.loop):
+        from little_loops.definitions.worktree_checks import worktree_problems  # few loops have one
+
+        problems += worktree_problems(definition, root, os.environ)
     if definition.loop is None or any(problem.severity == "error" for problem in problems):
         raise DefinitionError(problems)
-    return LoopFile(with_settings(definition, root, os.environ), path, definition, problems)
+    return LoopFile(_settled(definition, root), path, definition, problems)
+
+
+def _settled(definition: Definition, root: str) -> FSMLoop:
+    """Return the loop, and those that its states start, with the project's settings."""
+    loop = with_settings(definition, root, os.environ)
+    if not definition.children:
+        return loop
+    inner = {name: _settled(child, root) for name, child in definition.children.items()}
+    return with_child_loops(loop, lambda name, child: inner[name]._replace(name=child.name))
+
+
+def _problems_of_agents(definition: Definition, root: str) -> tuple[Problem, ...]:
+    """Return the problems with all agent actions of a loop, and of those that its states start."""
+    problems = _agent_problems(definition, root)
+    for child in definition.children.values():
+        problems += _problems_of_agents(child, root)
+    return problems
 
 
 def with_host(found: LoopFile, given: Mapping[str, str], root: str) -> LoopFile:
@@ -113,20 +174,37 @@ def with_host(found: LoopFile, given: Mapping[str, str], root: str) -> LoopFile:
     """
     if not given:
         return found
-    loop = found.loop._replace(host=host_given(found.loop.host, given))
+    loop = _given_host(found.loop, given)
     definition = found.definition._replace(loop=loop)
-    problems = [each for each in agent_problems(definition, root) if each.severity == "error"]
+    problems = [each for each in _agent_problems(definition, root) if each.severity == "error"]
     if problems:
         raise DefinitionError(problems)
     return found._replace(loop=loop)
 
 
-def find_loop(argument: str, root: str) -> str:
-    """Return the path of the loop that an argument names.
+def _agent_problems(definition: Definition, root: str) -> tuple[Problem, ...]:
+    """Return the problems with the agent actions of a valid loop."""
+    loop = definition.loop
+    assert loop is not None, "only a valid loop has agents"
+    if not Filling(unfolded(loop, definition.places).loop).agents:
+        return ()
+    from little_loops.definitions.agent_checks import agent_problems  # others pay nothing for it
+
+    return agent_problems(definition, root)
+
+
+def _given_host(loop: FSMLoop, given: Mapping[str, str]) -> FSMLoop:
+    """Return the loop, and those that its states start, with another agent program or model."""
+    loop = loop._replace(host=host_given(loop.host, given))
+    return with_child_loops(loop, lambda _, child: _given_host(child, given))
+
+
+def find_loop(argument: str, root: str, *, cwd: str | None = None) -> str:
+    """Return the path of the loop that an argument names; a relative path is one from `cwd`.
 
     Raises `UnknownLoop` if there is none, `UsageError` if there are several.
     """
-    paths = resolve(argument, root, name_of, cwd=os.getcwd())
+    paths = resolve(argument, root, name_of, cwd=cwd or os.getcwd())
     if not paths and not is_loop_name(argument) and argument in _stems(root):
         raise UnknownLoop(
             f"`{argument}` is not a valid loop name",
@@ -144,7 +222,7 @@ def name_of(path: str) -> str | None:
 
     Raises `UsageError` if it cannot be read.
     """
-    loop = read_definition(path).loop
+    loop = read_definition(path, Library(names_only=True)).loop
     return None if loop is None else loop.name
 
 

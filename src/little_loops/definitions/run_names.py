@@ -15,9 +15,24 @@ def run_named(argument: str, root: str) -> str:
     none."""
     if is_run_name(argument) and Runs(root).has(argument):
         return argument
+    if "/" in argument and Runs(root).child(argument) is not None:
+        return argument
     name = loop_name_of(argument, root)
     if name is None:
         raise UsageError(f"no loop or run named `{argument}`", available(root))
+    return name
+
+
+def root_named(argument: str, root: str) -> str:
+    """Return the name of the run that can be resumed; raise `UsageError` for one that another run
+    has started."""
+    name = run_named(argument, root)
+    if "/" in name:
+        first = name.partition("/")[0]
+        raise UsageError(
+            f"`{name}` was started by `{first}`, and continues with it",
+            f"`ll-loop resume {first}` continues both",
+        )
     return name
 
 

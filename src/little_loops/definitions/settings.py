@@ -12,9 +12,9 @@ from typing import Any
 from little_loops.authoring.load import Definition, load_data
 from little_loops.authoring.yaml.places import Places
 from little_loops.errors import UsageError
-from little_loops.fsm.schema import PROOF_VERDICTS, Evidence, FSMLoop, HostOptions
+from little_loops.fsm.schema import PROOF_VERDICTS, Evidence, FSMLoop, HostOptions, keeper_of
+from little_loops.runs.config_files import NOTIFY, TREES, read_mapping
 from little_loops.runs.config_files import project_config as project_config
-from little_loops.runs.config_files import read_mapping
 from little_loops.runs.config_files import user_config as user_config
 
 SETTINGS = (
@@ -57,7 +57,8 @@ def mentions_evidence(definition: Definition) -> bool:
     assert loop is not None, "only a valid loop has evidence"
     fields = [f"on_{verdict}" for verdict in PROOF_VERDICTS]
     routed = any(getattr(state, field) for state in loop.states.values() for field in fields)
-    return definition.places.has(EVIDENCE) or loop.scope_writes == "enforce" or routed
+    keeps = keeper_of(loop) is not None
+    return definition.places.has(EVIDENCE) or loop.scope_writes == "enforce" or routed or keeps
 
 
 def _with_evidence(loop: FSMLoop, places: Places, configs: Sequence[Any]) -> FSMLoop:
@@ -115,6 +116,13 @@ def read_config(path: str, *, of_project: bool = False) -> dict[str, Any]:
     Limits on agents are checked and left out: they are read again before an agent starts.
     """
     values = read_mapping(path)
+    if NOTIFY in values:
+        values = _without_recipients(values, path, of_project=of_project)
+    if TREES in values:
+        from little_loops.engine.tree_space import read_cap  # few users have set it
+
+        read_cap(values, path)
+        values = {name: value for name, value in values.items() if name != TREES}
     if LIMITS & values.keys():
         from little_loops.spending.rules import read_rules  # few users have set any
 
@@ -122,10 +130,29 @@ def read_config(path: str, *, of_project: bool = False) -> dict[str, Any]:
         values = {name: value for name, value in values.items() if name not in LIMITS}
     if unknown := values.keys() - {*SETTINGS, EVIDENCE}:
         listed = ", ".join(f"`{name}`" for name in sorted(unknown))
-        known = ", ".join(f"`{name}`" for name in (*SETTINGS, EVIDENCE, *sorted(LIMITS)))
+        known = ", ".join(
+            f"`{name}`" for name in (*SETTINGS, EVIDENCE, *sorted(LIMITS), NOTIFY, TREES)
+        )
         raise UsageError(f"`{path}` has unknown settings: {listed}", f"known: {known}")
-    _validated(values, path)
+    if values:
+        _validated(values, path)
     return values
+
+
+def _without_recipients(values: dict[str, Any], path: str, *, of_project: bool) -> dict[str, Any]:
+    """Check who is notified, and leave it out: it applies to each run, whatever its loop says.
+
+    Raises `UsageError` for an invalid setting, or in the config file of a project.
+    """
+    from little_loops.engine.notifying import read_recipients  # few users have set any
+
+    if of_project:
+        raise UsageError(
+            f"`{path}`: `{NOTIFY}` is a setting of a loop or of the user",
+            "set it in the loop's file, or in the user's config file",
+        )
+    read_recipients(values, path)
+    return {name: value for name, value in values.items() if name != NOTIFY}
 
 
 def _validated(settings: Mapping[str, Any], where: str) -> dict[str, Any]:

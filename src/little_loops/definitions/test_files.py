@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from functools import cache
 
 from little_loops.authoring.loop_tests import LoopTestFile, load_tests
-from little_loops.definitions.loading import find_loop, read_definition, shown_path
+from little_loops.definitions.loading import find_loop, name_of, read_definition, shown_path
 from little_loops.definitions.settings import with_settings
 from little_loops.errors import UsageError
 from little_loops.fsm.schema import FSMLoop
 from little_loops.records import NamedTuple
 from little_loops.runs.config_files import LARGEST
-from little_loops.runs.project import TEST_SUFFIXES, TESTS, loops_of
+from little_loops.runs.project import TEST_SUFFIXES, TESTS, loop_files, loops_of
 from little_loops.system.plain_files import read_plain
 
 
@@ -30,6 +30,23 @@ def tests_of(root: str) -> list[str]:
     except OSError:
         return []
     return [os.path.join(directory, name) for name in names if name.endswith(TEST_SUFFIXES)]
+
+
+def loops_without_tests(root: str, tested: Container[str]) -> list[str]:
+    """Return the names of a project's loops that are not among the tested ones, sorted; for an
+    invalid loop, that of its file."""
+    # A test file in the place of a loop is for `validate` to report.
+    paths = [path for path in loop_files(root) if not path.endswith(TEST_SUFFIXES)]
+    return sorted({name for name in map(_name_in, paths) if name not in tested})
+
+
+def _name_in(path: str) -> str:
+    """Return the name of the loop in a file; that of the file if it is invalid or unreadable."""
+    stem = os.path.splitext(os.path.basename(path))[0]
+    try:
+        return name_of(path) or stem
+    except UsageError:
+        return stem
 
 
 def read_tests(paths: Iterable[str], root: str, environ: Mapping[str, str]) -> list[ReadTestFile]:

@@ -24,6 +24,9 @@ from little_loops.system.user_state import check_owner, state_home
 FILE = "trust.json"
 MAX_TRUST_BYTES = 16 << 20
 
+READS = ("role", "judge, which can only read")
+"""The setting of an agent that has no permission to skip."""
+
 Projects = dict[str, list[dict[str, Any]]]
 
 
@@ -36,6 +39,10 @@ class AgentAction(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.host}: {self.action}"
+
+    @property
+    def can_only_read(self) -> bool:
+        return READS in self.settings
 
 
 class Trust(NamedTuple):
@@ -127,7 +134,8 @@ def _read(folder: Folder) -> Projects:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         path = os.path.join(folder.path, FILE)
         raise StorageError(
-            f"`{path}` is damaged: {error}", "remove it, then run `ll-loop trust` again"
+            f"`{path}` is damaged: {error}",
+            "it holds the consent for all projects: delete it, then run `ll-loop trust` again in each one",
         ) from error
     return projects
 

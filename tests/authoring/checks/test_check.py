@@ -54,6 +54,7 @@ def test_after_many_wrong_names_there_is_less_help_and_then_none() -> None:
     [
         ([], "there are none"),
         (["b", "a"], "known: `a`, `b`"),
+        (list("abcdefgh"), "known: `a`, `b`, `c`, `d`, `e`, `f`, `g`, `h`"),
         (list("jihgfedcba"), "known: `a`, `b`, `c`, `d`, `e`, `f`, `g`, `h` and 2 more"),
     ],
 )

@@ -324,6 +324,30 @@ def test_what_is_said_about_bash():
           help: add `shell: bash`""")
 
 
+def test_what_is_said_about_bash_beside_a_reference_that_cannot_be_read():
+    assert (
+        told(
+            "initial: a\nstates:\n  a: {action: '[[ -n ${context.a+} ]]', next: b}\n"
+            "  b: {terminal: true}\n"
+        )
+        == dedent("""\
+        warning[LL315] 3:16 [[
+          `[[` is a bash feature, but `sh` runs this action
+          help: add `shell: bash`
+        error[LL401] 3:22 ${context.a+
+          `+` is not allowed in a reference: `${context.a+`
+          help: write `${namespace.name}` or `${namespace.name:-fallback}`; `$${` gives a literal `${`""")
+    )
+
+
+def test_a_very_long_script_without_a_negation_need_not_be_read():
+    script = f"echo done!{'x' * 60_000}"
+    assert (
+        told(f"initial: a\nstates: {{a: {{action: '{script}', next: b}}, b: {{terminal: true}}}}")
+        == ""
+    )
+
+
 def test_that_a_very_long_script_was_not_read_is_reported():
     (problem,) = load(
         f"initial: a\nstates: {{a: {{action: '[[ {'x' * 60_000} ]]', next: b}}, b: {{terminal: true}}}}",

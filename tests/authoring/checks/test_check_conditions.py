@@ -43,6 +43,13 @@ CONDITIONS = [
     ),
     row("source, a state", judging("type: exit_code, source: check"), ""),
     row("source, a capture", judging("type: exit_code, source: count"), ""),
+    row(
+        "a code that is known later, beside those that fail",
+        judging(
+            'type: exit_code, source: check, target: "${context.code}", fail: [1]', "{code: 3}"
+        ),
+        "",
+    ),
     row("source, a template", judging('type: exit_code, source: "${prev.exit_code}"'), ""),
     row(
         "a target that is no number",

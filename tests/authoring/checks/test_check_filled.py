@@ -74,7 +74,7 @@ SCRIPTS = [
         error[LL402] 6:18 ${contxt.a}
           unknown namespace `contxt`
           help: did you mean `context`? known: `context`, `captured`, `prev`, `state`, `loop`, \
-`env`; write `$${` for a literal `${`
+`branch`, `env`; write `$${` for a literal `${`
         error[LL403] 6:30 ${context.b}
           `context` has no `b`
           help: the loop has no `context`
@@ -162,6 +162,7 @@ finds in a value
         """,
     ),
     row("words of the author's own", acting("ls ${context.d:words}", "context: {d: a b}"), ""),
+    row("in the shell of the loop", acting("ls &> ${prev.output}", "shell: bash"), ""),
     row("an agent may have data anywhere", acting("/review ${prev.output}"), ""),
 ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from little_loops.authoring.load import load_data
 from tests.authoring.telling import row, told
 
 SKELETON = [
@@ -219,3 +220,20 @@ SKELETON = [
 @pytest.mark.parametrize(("source", "expected"), SKELETON)
 def test_each_problem_has_its_words_and_its_place(source: str, expected: str) -> None:
     assert told(source) == expected
+
+
+@pytest.mark.parametrize(
+    ("to", "message"),
+    [
+        ("https://hooks.example.org/T0/B0/x", "the URL of a webhook is a secret"),
+        ("ntfy://me:word@ntfy.example.org/loops", "this address has a password"),
+        ("ntfy://ntfy.example.org/loops", None),
+        ("https://hooks.example.org/${env.HOOK}", None),
+        ("${env.HOOK}", None),
+        ("curl https://hooks.example.org/x", None),
+    ],
+)
+def test_a_secret_among_the_recipients_is_a_warning(to, message):
+    loop = {"initial": "a", "states": {"a": {"terminal": True}}, "notify": [{"to": to}]}
+    found = [p for p in load_data(loop, "demo").problems if p.code == "LL319"]
+    assert [problem.message for problem in found] == ([] if message is None else [message])

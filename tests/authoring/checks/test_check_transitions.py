@@ -107,7 +107,7 @@ TRANSITIONS = [
         warning[LL308] 9:5 on_pass
           `on_pass` of state `count` is never taken: the verdicts here are `target`, `progress`, \
 `stall`
-          help: use `on_target`, `on_progress`, `on_stall`
+          help: use `on_target`, `on_progress` or `on_stall`
         warning[LL308] 10:61 on_fail
           `on_fail` of state `judged` is never taken: with `capture_exit` the result is judged later
           help: use `next`
@@ -204,6 +204,37 @@ TRANSITIONS = [
           help: remove it, or add an `action`
         warning[LL310] 10:5 action_type
           `action_type` of state `decide` has no effect: the state has no action
+          help: remove it, or add an `action`
+        """,
+    ),
+    row(
+        "all that only an action has",
+        """\
+        initial: decide
+        states:
+          decide:
+            label: Decide
+            check: true
+            before: echo
+            after: echo
+            condition: {type: output_contains, source: "${context.x}", pattern: a}
+            on_pass: done
+            on_fail: done
+          done: {terminal: true}
+        context: {x: a}
+        """,
+        """
+        warning[LL310] 4:5 label
+          `label` of state `decide` has no effect: the state has no action
+          help: remove it, or add an `action`
+        warning[LL310] 5:5 check
+          `check` of state `decide` has no effect: the state has no action
+          help: remove it, or add an `action`
+        warning[LL310] 6:5 before
+          `before` of state `decide` has no effect: the state has no action
+          help: remove it, or add an `action`
+        warning[LL310] 7:5 after
+          `after` of state `decide` has no effect: the state has no action
           help: remove it, or add an `action`
         """,
     ),

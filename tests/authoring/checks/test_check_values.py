@@ -40,7 +40,7 @@ TEMPLATES = [
         error[LL402] 6:18 ${capture.files.output}
           unknown namespace `capture`
           help: did you mean `captured`? known: `context`, `captured`, `prev`, `state`, `loop`, \
-`env`; write `$${` for a literal `${`
+`branch`, `env`; write `$${` for a literal `${`
         error[LL401] 6:42 ${prev.output:upper}
           unknown modifier `:upper`
           help: known: `:int`, `:number`, `:raw`, `:q`, `:words`; a fallback is written `:-text`
@@ -156,7 +156,7 @@ TEMPLATES = [
         error[LL402] 3:18 ${capture.x}
           unknown namespace `capture`
           help: did you mean `captured`? known: `context`, `captured`, `prev`, `state`, `loop`, \
-`env`; write `$${` for a literal `${`
+`branch`, `env`; write `$${` for a literal `${`
         error[LL403] 4:11 ${context.lst}
           `context` has no `lst`
           help: did you mean `list`?
@@ -224,6 +224,49 @@ TEMPLATES = [
             "templates are for `action`, `context` and `env` values, and a condition's `source`, "
             "`target`, `pattern`, `path` and `tolerance`",
         ),
+    ),
+    row(
+        "a choice at a gate",
+        """\
+        initial: check
+        context: {first: check}
+        states:
+          check: {action: pytest, next: look}
+          look: {terminal: true, outcome: review, next: check, choices: [check, "${context.first}"]}
+        """,
+        """
+        error[LL406] 5:74 ${context.first}
+          `${context.first}` is not filled in here
+          help: templates are for `action`, `context` and `env` values, and a condition's `source`, \
+`target`, `pattern`, `path` and `tolerance`
+        """,
+    ),
+    row(
+        "hooks get JSON",
+        """\
+        initial: check
+        context: {first: check}
+        states:
+          check:
+            action: pytest
+            before: echo ${context.first}
+            after: echo ${context.first}
+            cwd: a[1]*
+            next: done
+          done: {terminal: true, outcome: review, on_rejected: "${context.first}"}
+        """,
+        """
+        error[LL406] 6:5 before
+          `${context.first}` is not filled in here
+          help: a hook reads values such as `context` as JSON from its standard input
+        error[LL406] 7:5 after
+          `${context.first}` is not filled in here
+          help: a hook reads values such as `context` as JSON from its standard input
+        error[LL406] 10:57 ${context.first}
+          `${context.first}` is not filled in here
+          help: templates are for `action`, `context` and `env` values, and a condition's `source`, \
+`target`, `pattern`, `path` and `tolerance`
+        """,
     ),
     row(
         "a circle",
@@ -296,7 +339,7 @@ TEMPLATES = [
         error[LL402] 2:37 ${x.y}
           unknown namespace `x`
           help: known: `context`, `captured`, `prev`, `state`, `loop`, \
-`env`; write `$${` for a literal `${`
+`branch`, `env`; write `$${` for a literal `${`
         """,
     ),
 ]

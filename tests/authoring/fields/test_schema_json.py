@@ -191,6 +191,7 @@ def test_the_schema_of_test_files_accepts_the_examples(path: Path) -> None:
         {"loop": "a", "tests": [{"name": "b", "given": {"c": "x"}, "expect": {"exit": 0}}]},
         {"loop": "a", "tests": [{"name": "b", "given": {"c": []}, "expect": {"exit": 0}}]},
         {"loop": "a", "tests": [{"name": "b", "kill": "once", "expect": {"exit": 0}}]},
+        {"loop": "a", "tests": [{"name": "b", "expect": {"captured": {"c": 1}}}]},
     ],
 )
 def test_an_editor_would_underline_in_a_test_file(wrong: Any) -> None:

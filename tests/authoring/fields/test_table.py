@@ -9,7 +9,7 @@ import pytest
 
 from little_loops.authoring.fields.kinds import LONGEST_S, MOST, ListOf
 from little_loops.authoring.fields.schema_json import schema
-from little_loops.authoring.fields.table import LOOP
+from little_loops.authoring.fields.table import BRANCH, COMMAND, LOOP, STATE
 from little_loops.authoring.load import load_data
 from little_loops.authoring.paradigms.goal import PREPOSITIONS
 
@@ -18,6 +18,12 @@ SCHEMA = Path(__file__).parents[3] / "schemas" / "loop.schema.json"
 
 def test_the_published_schema_is_that_of_the_tables():
     assert schema() == json.loads(SCHEMA.read_text())
+
+
+@pytest.mark.parametrize("table", [LOOP, STATE, COMMAND, BRANCH], ids=lambda table: table.title)
+def test_a_table_has_each_field_once(table):
+    names = [field.name for field in table.fields]
+    assert sorted(names) == sorted(set(names))
 
 
 def test_the_bounds_of_values():

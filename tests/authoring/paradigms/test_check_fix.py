@@ -79,3 +79,13 @@ def test_it_is_a_goal_whose_text_may_be_left_out(fields: dict[str, str], name: s
     loop = load_data({"check": "make", "fix": ["make fix"], **fields}, "the-stem").loop
     assert loop is not None
     assert (loop.name, loop.paradigm, loop.initial) == (name, "goal", "evaluate")
+
+
+def test_a_judge_alone_comes_after_the_default_condition() -> None:
+    judge = "{type: judge, question: Is it fixed}"
+    for field in ("condition", "check_condition"):
+        states = expanded(f"{{check: {{action: make, {field}: {judge}}}, fix: make fix}}")["states"]
+        assert states["evaluate"][field] == {
+            "type": "all",
+            "of": [{"type": "exit_code", "fail": "1-125"}, yaml.safe_load(judge)],
+        }

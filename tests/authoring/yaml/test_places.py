@@ -22,6 +22,7 @@ TEXT = dedent("""\
         on_met: done
         on_fail:
       done: {terminal: true}
+      other: {on_unmet: done, label: ""}
     """)
 
 
@@ -49,6 +50,8 @@ def pointed(place: Place | None) -> str:
         (("states", "check", "on_pass"), "key", "9:5 on_met"),
         (("states", "check", "on_fail"), "value", "10:5 on_fail"),
         (("states", "check", "timeout"), "value", "4:3 check"),
+        (("states", "other", "on_fail"), "key", "12:11 on_unmet"),
+        (("states", "other", "label"), "value", '12:34 ""'),
         (("states", "check", "condition", "of", 0), "value", "8:5 check_condition"),
         (("states", "nowhere", "action"), "value", "3:1 states"),
         (("scope", 7), "value", "2:1 scope"),

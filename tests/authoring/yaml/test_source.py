@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from little_loops.authoring.yaml.nodes import List, Map, Mark, Node, Text, plain
 from little_loops.authoring.yaml.places import Source
-from little_loops.authoring.yaml.source import FASTEST, PureParser, parse
+from little_loops.authoring.yaml.pyyaml import FASTEST, PureParser
+from little_loops.authoring.yaml.source import parse
 from little_loops.errors import Problem
 
 SECOND = "LL007 2:1+3 a second document begins here; a loop file holds only one"

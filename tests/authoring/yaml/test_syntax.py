@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from little_loops.authoring.yaml.places import Source
-from little_loops.authoring.yaml.source import FASTEST, PureParser, parse
+from little_loops.authoring.yaml.pyyaml import FASTEST, PureParser
+from little_loops.authoring.yaml.source import parse
 from little_loops.authoring.yaml.syntax import explain
 
 both = pytest.mark.parametrize("parser", [FASTEST, PureParser], ids=["C", "pure"])
@@ -65,6 +66,7 @@ def told(text: str, parser: Any) -> str:
         ("a: - b\n", "LL025 1:4 '-' a list cannot begin on the same line as its key"),
         ("- a\nb: 1\n", "LL025 2:1 'b: 1' the indentation of this line does not match any line above"),
         ("a: 1\nfoo\nb: 2\n", "LL026 2:1 'foo' a key must be followed by a colon and a space"),
+        ("a#\n  b: 1\n", "LL026 1:1 'a#' a key must be followed by a colon and a space"),
         ("key\nb: 1", "LL026 1:1 'key' a key must be followed by a colon and a space"),
         ("a:b: c: d\nfoo\n", "LL026 1:1 'a:b: c: d' a key must be followed by a colon and a space"),
         ("a:b\nc: 1\n", "LL026 1:1 'a:b' a key must be followed by a colon and a space"),

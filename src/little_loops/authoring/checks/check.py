@@ -27,6 +27,7 @@ from little_loops.authoring.checks.check_filled import check_filled
 from little_loops.authoring.checks.check_machine import (
     check_capture_names,
     check_endings,
+    check_recipients,
     check_targets,
 )
 from little_loops.authoring.checks.check_results import check_results
@@ -50,6 +51,15 @@ from little_loops.errors import Problem
 from little_loops.fsm.schema import FSMLoop
 
 Check = Callable[[Inspection], Iterator[Problem]]
+
+
+def _check_branches(of: Inspection) -> Iterator[Problem]:
+    if any(state.branches is not None for state in of.loop.states.values()):
+        from little_loops.authoring.checks.check_branches import check_branches  # few have some
+
+        yield from check_branches(of)
+
+
 SKELETON: tuple[Check, ...] = (
     check_targets,
     check_plain_texts,
@@ -72,6 +82,8 @@ CHECKS: tuple[Check, ...] = (
     check_shell_features,
     check_prose,
     check_deploys,
+    check_recipients,
+    _check_branches,
 )
 PATHS: tuple[Check, ...] = (check_reachable, check_outcomes, check_results)
 """Checks of paths through the loop, which are useless while a transition has no target."""

@@ -12,10 +12,10 @@ from typing import assert_never
 from little_loops.authoring.checks.inspection import Inspection
 from little_loops.authoring.checks.references import covered
 from little_loops.authoring.messages import shown
-from little_loops.authoring.texts import Text
+from little_loops.authoring.texts import LocatedText
 from little_loops.errors import Problem
-from little_loops.fsm.actions import BUILTINS, Agent, Builtin, Shell, is_shells
-from little_loops.fsm.schema import CURRENT, ExitCode, StateConfig
+from little_loops.fsm.actions import BUILTINS, Agent, Builtin, Loop, Shell, is_shells
+from little_loops.fsm.schema import CURRENT, ExitCode, StateConfig, worktree_of
 from little_loops.templates.shell.positions import HOLE
 
 # As strings: `re` compiles them when they are first needed.
@@ -62,7 +62,7 @@ def check_scripts(of: Inspection) -> Iterator[Problem]:
                 yield of.inside(
                     "LL305",
                     f"`{shown(command)}` looks like a slash command, but is part of a shell action",
-                    Text(action, ("states", name, "action")),
+                    LocatedText(action, ("states", name, "action")),
                     found.span(1),
                     "move it to a state of its own, as the whole action",
                     "warning",
@@ -95,7 +95,7 @@ def check_shell_features(of: Inspection) -> Iterator[Problem]:
         from little_loops.templates.shell.reader import read_script  # few scripts have these
 
         found = read_script(covered(action, _references(of, action)), shell)
-        text = Text(action, ("states", name, "action"))
+        text = LocatedText(action, ("states", name, "action"))
         for start, stop, feature in found.bash_only[:1]:
             message = f"`{feature}` is a bash feature, but `sh` runs this action"
             help = "add `shell: bash`"
@@ -145,7 +145,7 @@ def _can_fail_with_error(action: str, at: int) -> bool:
     return re.match(_ONLY_ANSWERS, action[at:]) is None
 
 
-def _negated(of: Inspection, text: Text, at: int) -> Problem:
+def _negated(of: Inspection, text: LocatedText, at: int) -> Problem:
     """Return the warning that the command negated at `at` also passes if it fails with an error."""
     command = text.text[at:].removeprefix("!").split()[0]
     return of.inside(
@@ -173,7 +173,7 @@ def check_builtins(of: Inspection) -> Iterator[Problem]:
                 message = f"unknown built-in action `{shown(action.name)}`"
                 path = ("states", name, "action")
                 yield of.error("LL216", message, *path, help=of.suggest_name(action.name, BUILTINS))
-            case Shell() | Agent() | Builtin():
+            case Shell() | Agent() | Builtin() | Loop():
                 pass
             case _:
                 assert_never(action)
@@ -207,6 +207,7 @@ def check_deploys(of: Inspection) -> Iterator[Problem]:
     for name in of.actions:
         state = loop.states[name]
         handled = state.on_interrupt is not None or state.on_error is not None
+        handled |= worktree_of(state) is not None  # it changes nothing outside
         if not handled and not of.gaps.unsure(name) and looks_like_a_deploy(name, state):
             yield of.warning(
                 "LL306",

@@ -1,6 +1,6 @@
 """Check that each condition can judge what it is given, as far as that is known before a run.
 
-Not here: the fields of each type (`conditions`), what a verdict leads to (`check_transitions`).
+Not here: the fields of each type (`fields.read_conditions`), what a verdict leads to (`check_transitions`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from little_loops.authoring.checks.inspection import Inspection
 from little_loops.authoring.fields.kinds import LARGEST_CODE
 from little_loops.authoring.messages import shown
-from little_loops.authoring.texts import Part, Path, conditions
+from little_loops.authoring.texts import ConditionPart, Path, conditions
 from little_loops.errors import Problem
 from little_loops.fsm.conditions import may_be_regex, reading
 from little_loops.fsm.extract import CannotJudge, as_number, compiled
@@ -20,6 +20,7 @@ from little_loops.fsm.schema import (
     OutputContains,
     OutputJson,
     effective_condition,
+    keeps_best,
 )
 from little_loops.templates.render import Escape, Reference
 from little_loops.templates.splice import AuthorValue, written
@@ -49,9 +50,13 @@ def check_conditions(of: Inspection) -> Iterator[Problem]:
             case _:
                 pass
     yield from _check_implied(of)
+    if any(state.repeat > 1 or keeps_best(state) for state in of.loop.states.values()):
+        from little_loops.authoring.checks.check_measuring import check_measuring  # few loops do
+
+        yield from check_measuring(of)
 
 
-def _check_source(of: Inspection, part: Part) -> Iterator[Problem]:
+def _check_source(of: Inspection, part: ConditionPart) -> Iterator[Problem]:
     """Report a `source` that names no state with an action and no capture."""
     source = part.condition.source
     if source is None or "${" in source or source in of.results or of.may_be_captured(source):
@@ -174,7 +179,7 @@ def _pattern_error(pattern: str) -> tuple[str | None, int]:
 
 
 def _check_pattern(
-    of: Inspection, part: Part, condition: OutputContains, compiler: Compiler
+    of: Inspection, part: ConditionPart, condition: OutputContains, compiler: Compiler
 ) -> Iterator[Problem]:
     """Report a regular expression that is not valid."""
     pattern = _filled_in(of, part.state, condition.pattern)
@@ -192,7 +197,7 @@ def _check_pattern(
 
 
 def _check_filter(
-    of: Inspection, part: Part, condition: OutputJson, compiler: Compiler
+    of: Inspection, part: ConditionPart, condition: OutputJson, compiler: Compiler
 ) -> Iterator[Problem]:
     """Report a `path` that is not a valid jq filter."""
     path = _filled_in(of, part.state, condition.path)

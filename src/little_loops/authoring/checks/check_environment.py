@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 
 from little_loops.authoring.checks.check_filled import LEXED, MOST_LEXED, is_script
 from little_loops.authoring.checks.inspection import Inspection
-from little_loops.authoring.texts import Path, Text, templates
+from little_loops.authoring.texts import LocatedText, Path, templates
 from little_loops.errors import Problem
 from little_loops.templates.render import (
     Reference,
@@ -33,7 +33,7 @@ def check_environment(of: Inspection) -> Iterator[Problem]:
             yield from _check_variable(of, each)
 
 
-def _check_variable(of: Inspection, each: Text) -> Iterator[Problem]:
+def _check_variable(of: Inspection, each: LocatedText) -> Iterator[Problem]:
     """Report the problems with one variable of `env`."""
     context = of.loop.context if each.state is None else of.context_of(each.state)
     try:
@@ -50,7 +50,7 @@ def check_variables_in_code(of: Inspection) -> Iterator[Problem]:
     characters, reported = 0, set[Path]()
     for name in of.actions:
         state = of.loop.states[name]
-        action = Text(state.action or "", ("states", name, "action"), name)
+        action = LocatedText(state.action or "", ("states", name, "action"), name)
         if not is_script(of, action) or not isinstance(of.filled(name, action.text), tuple):
             continue
         texts = _environment(of, name, action.text)
@@ -69,7 +69,7 @@ def check_variables_in_code(of: Inspection) -> Iterator[Problem]:
                     yield of.inside("LL312", refusal.message, each, span, refusal.help, "warning")
 
 
-def _environment(of: Inspection, name: str, script: str) -> Mapping[str, Text]:
+def _environment(of: Inspection, name: str, script: str) -> Mapping[str, LocatedText]:
     """Return the variables of a state's environment that its script names, with their values."""
     loop, state, at = of.loop, of.loop.states[name], ("states", name)
     own = {f"LL_CONTEXT_{key.upper()}": key for key in state.context}
@@ -79,15 +79,15 @@ def _environment(of: Inspection, name: str, script: str) -> Mapping[str, Text]:
     for variable in dict.fromkeys(re.findall(r"[A-Za-z_]\w*", script, re.ASCII)):
         if variable in own and isinstance(state.context[own[variable]], str):
             path = (*at, "context", own[variable])
-            found[variable] = Text(state.context[own[variable]], path, name)
+            found[variable] = LocatedText(state.context[own[variable]], path, name)
         elif variable in state.env:
-            found[variable] = Text(state.env[variable], (*at, "env", variable), name)
+            found[variable] = LocatedText(state.env[variable], (*at, "env", variable), name)
         elif variable in loop.env:
-            found[variable] = Text(loop.env[variable], ("env", variable))
+            found[variable] = LocatedText(loop.env[variable], ("env", variable))
     return found
 
 
-def _data_in(of: Inspection, name: str, each: Text) -> Reference | None:
+def _data_in(of: Inspection, name: str, each: LocatedText) -> Reference | None:
     """Return the first reference to data in a text; None if there is none."""
     filled = of.filled(name, each.text) if "${" in each.text else None
     for piece in filled if isinstance(filled, tuple) else ():

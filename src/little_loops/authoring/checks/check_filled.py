@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from little_loops.authoring.checks.check_values import circles, unreadable
 from little_loops.authoring.checks.inspection import Inspection
 from little_loops.authoring.checks.references import covered
-from little_loops.authoring.texts import Text, templates
+from little_loops.authoring.texts import LocatedText, templates
 from little_loops.errors import Problem
 from little_loops.fsm.actions import is_shells
 from little_loops.templates.render import (
@@ -61,7 +61,7 @@ def _is_blank(pieces: tuple[Spliced, ...]) -> bool:
     return all(isinstance(piece, str) and not piece.strip() for piece in pieces)
 
 
-def _to_lex(of: Inspection, each: Text, script: str) -> int:
+def _to_lex(of: Inspection, each: LocatedText, script: str) -> int:
     """Return the length of a script that must be parsed; 0 if it contains no data or escapes."""
     found = of.filled(str(each.state), script)
     if not isinstance(found, tuple) or not any(map(_needs_parsing, found)):
@@ -69,7 +69,7 @@ def _to_lex(of: Inspection, each: Text, script: str) -> int:
     return sum(len(written(piece)) for piece in found)
 
 
-def _cover_errors(of: Inspection, each: Text) -> str:
+def _cover_errors(of: Inspection, each: LocatedText) -> str:
     """Return the text with invalid references replaced by letters, to check the others.
 
     Empty if the text may have been meant as a slash command.
@@ -83,7 +83,7 @@ def _cover_errors(of: Inspection, each: Text) -> str:
     return covered(each.text, wrong)
 
 
-def _is_undefined(of: Inspection, each: Text, reference: Reference) -> bool:
+def _is_undefined(of: Inspection, each: LocatedText, reference: Reference) -> bool:
     """Return whether a reference is to a `context` value that does not exist."""
     if reference.namespace != "context" or reference.fallback is not None:
         return False
@@ -103,7 +103,7 @@ def _variables_are_valid(of: Inspection) -> bool:
     return readable and not any(circles(of.refers_to))
 
 
-def is_script(of: Inspection, each: Text) -> bool:
+def is_script(of: Inspection, each: LocatedText) -> bool:
     """Return whether a text is a shell action, unless a gap makes that uncertain."""
     name = str(each.state)
     if each.path[2:] != ("action",) or not is_shells(of.actions[name]):
@@ -116,7 +116,7 @@ def _needs_parsing(piece: Spliced) -> bool:
     return isinstance(piece, AuthorValue | Escape) or is_data(piece)
 
 
-def _check_shell(of: Inspection, each: Text, script: str) -> Iterator[Problem]:
+def _check_shell(of: Inspection, each: LocatedText, script: str) -> Iterator[Problem]:
     """Report values in unsafe places of a script."""
     name = str(each.state)
     shell = of.loop.states[name].shell or of.loop.shell
@@ -129,7 +129,9 @@ def _check_shell(of: Inspection, each: Text, script: str) -> Iterator[Problem]:
             yield of.inside(code, refusal.message, each, span, refusal.help, "warning")
 
 
-def _undefined_in_state(of: Inspection, each: Text, problem: Unresolved) -> Iterator[Problem]:
+def _undefined_in_state(
+    of: Inspection, each: LocatedText, problem: Unresolved
+) -> Iterator[Problem]:
     """Report a loop variable that refers to a variable which only other states have."""
     key = problem.name.split(".")[1]
     own = {reference.path[0] for reference in of.read(each.text).references}

@@ -23,6 +23,8 @@ def check_targets(of: Inspection) -> Iterator[Problem]:
         yield from _target(of, loop.initial, "`initial`", ("initial",), "LL201")
     for field in ("on_error", "on_timeout", "on_interrupt"):
         yield from _target(of, getattr(loop, field), f"`{field}`", (field,))
+    yield from _handler_that_starts_a_loop(of)
+    yield from _states_of_hooks(of)
     for name, state in loop.states.items():
         for field in (*TRANSITIONS, "on_rejected", "on_interrupt", "on_maintain"):
             where = f"`{field}` of state `{name}`"
@@ -38,6 +40,19 @@ def check_targets(of: Inspection) -> Iterator[Problem]:
             yield from _target(of, target, where, ("states", name, "route", word))
 
 
+def _handler_that_starts_a_loop(of: Inspection) -> Iterator[Problem]:
+    """Report a loop's `on_timeout` that starts other runs when no time is left for them."""
+    handler = of.loop.states.get(of.loop.on_timeout or "")
+    if handler is not None and (handler.loop is not None or handler.branches is not None):
+        starts = "another loop" if handler.branches is None else "branches"
+        yield of.error(
+            "LL221",
+            f"state `{of.loop.on_timeout}` cannot handle the loop's timeout: it starts {starts}",
+            "on_timeout",
+            help="name a state with an action here, or set `on_timeout` on the states themselves",
+        )
+
+
 def _target(
     of: Inspection, target: str | None, where: str, path: tuple[str | int, ...], code: str = "LL202"
 ) -> Iterator[Problem]:
@@ -48,6 +63,29 @@ def _target(
         return  # `check_plain_texts` reports templates there
     message = f"{where} names a state that does not exist: `{shown(target)}`"
     yield of.error(code, message, *path, help=of.suggest_name(target, of.loop.states.keys()))
+
+
+def check_recipients(of: Inspection) -> Iterator[Problem]:
+    """Warn about addresses that are secrets: webhooks, and those with a password."""
+    for index, each in enumerate(of.loop.notify):
+        is_webhook = each.to.startswith(("http://", "https://"))
+        has_password = each.to.startswith("ntfy://") and "@" in each.to
+        if (is_webhook or has_password) and "${" not in each.to:
+            yield of.warning(
+                "LL319",
+                "the URL of a webhook is a secret" if is_webhook else "this address has a password",
+                *("notify", index, "to"),
+                help="put it into an environment variable: `to: ${env.NAME}`",
+            )
+
+
+def _states_of_hooks(of: Inspection) -> Iterator[Problem]:
+    """Report states that a hook is for and that do not exist."""
+    hooks = of.loop.hooks
+    for field in ("before_state", "after_state") if hooks is not None else ():
+        hook = getattr(hooks, field)
+        for index, state in enumerate((hook and hook.states) or ()):
+            yield from _target(of, state, f"`{field}`", ("hooks", field, "states", index))
 
 
 def check_endings(of: Inspection) -> Iterator[Problem]:

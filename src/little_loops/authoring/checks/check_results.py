@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
-from little_loops.authoring.checks.flow import Missing, may_be_missing, shortest_path
+from little_loops.authoring.checks.flow import UnsetNames, may_be_missing, shortest_path
 from little_loops.authoring.checks.inspection import Inspection
-from little_loops.authoring.texts import Text, templates
+from little_loops.authoring.texts import LocatedText, templates
 from little_loops.errors import Problem
 from little_loops.records import NamedTuple
 from little_loops.templates.render import Reference
@@ -23,11 +23,11 @@ MOST_PATHS = 20
 """The number of problems for which an example path is searched."""
 
 
-class Wanted(NamedTuple):
+class UsedResult(NamedTuple):
     """A result that a text uses: its name, and where the reference to it is."""
 
     name: str
-    text: Text
+    text: LocatedText
     span: tuple[int, int]
 
 
@@ -63,22 +63,23 @@ def _setters(sets: Mapping[str, tuple[str, ...]]) -> Mapping[str, frozenset[str]
     return {name: frozenset(states) for name, states in found.items()}
 
 
-def wanted_results(of: Inspection) -> Iterator[Wanted]:
+def wanted_results(of: Inspection) -> Iterator[UsedResult]:
     """Yield every result that is used without a fallback, once per text."""
     for each in templates(of.loop):
-        asked = dict[str, Wanted]()
+        asked = dict[str, UsedResult]()
         if each.path[-1] == "source" and each.text in of.results:
-            asked[each.text] = Wanted(each.text, each, (0, len(each.text)))
+            asked[each.text] = UsedResult(each.text, each, (0, len(each.text)))
         for reference in _references(of, each):
             name = PREV if reference.namespace == "prev" else reference.path[0]
             if reference.namespace == "prev" or name in of.results:
-                asked.setdefault(name, Wanted(name, each, (reference.start, reference.end)))
+                asked.setdefault(name, UsedResult(name, each, (reference.start, reference.end)))
         yield from asked.values()
 
 
-def _references(of: Inspection, each: Text) -> Iterator[Reference]:
+def _references(of: Inspection, each: LocatedText) -> Iterator[Reference]:
     """Yield references to results without a fallback; loop variables count where they are used."""
-    if "${" not in each.text or each.path[0] == "context":
+    # A value of `result` without a value is null.
+    if "${" not in each.text or each.path[0] in ("context", "result"):
         return
     # The loop's `env` applies in every state; differences in states' variables do not matter.
     state = each.state if each.state is not None else next(iter(of.loop.states))
@@ -101,7 +102,7 @@ def _flat(pieces: tuple[Spliced, ...]) -> Iterator[Reference]:
 
 
 def _state_lacking(
-    of: Inspection, missing: Missing, sets: Mapping[str, tuple[str, ...]], wanted: Wanted
+    of: Inspection, missing: UnsetNames, sets: Mapping[str, tuple[str, ...]], wanted: UsedResult
 ) -> str | None:
     """Return a state that may use the result before it is captured; None if there is none."""
     each = wanted.text
@@ -112,7 +113,7 @@ def _state_lacking(
     return each.state if missing.lacks(each.state, wanted.name) else None
 
 
-def _skipped(of: Inspection, wanted: Wanted, state: str, path: list[str]) -> Problem:
+def _skipped(of: Inspection, wanted: UsedResult, state: str, path: list[str]) -> Problem:
     """Return the warning about a result that may be missing."""
     if wanted.name == PREV:
         message = f"`prev` may be unset: state `{state}` can be reached before any action has run"

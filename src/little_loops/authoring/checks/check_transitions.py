@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from little_loops.authoring.checks.flow import possible_verdicts, reachable
 from little_loops.authoring.checks.inspection import Inspection
+from little_loops.authoring.messages import listed
 from little_loops.errors import Problem
 from little_loops.fsm.schema import (
     CURRENT,
@@ -209,15 +210,15 @@ def _has_own_transition(state: StateConfig, verdict: str) -> bool:
 
 def _explain_verdicts(state: StateConfig, verdicts: tuple[str, ...]) -> tuple[str, str]:
     """Return why a verdict is not possible here, and what to use instead."""
-    listed = ", ".join(f"`{verdict}`" for verdict in verdicts)
+    given = ", ".join(f"`{verdict}`" for verdict in verdicts)
     if verdicts == (PASS,):
         return "with `capture_exit` the result is judged later", "use `next`"
     if verdicts == (PASS, FAIL):
         help = "a condition of type `convergence` gives `target`, `progress` and `stall`"
         if state.condition is None:
             help += ", and `on_target` implies one"
-        return f"the verdicts here are {listed}", help
-    return f"the verdicts here are {listed}", f"use {', '.join(f'`on_{v}`' for v in verdicts)}"
+        return f"the verdicts here are {given}", help
+    return f"the verdicts here are {given}", f"use {listed([f'on_{v}' for v in verdicts])}"
 
 
 def _never(of: Inspection, name: str, field: str, why: tuple[str, str]) -> Problem:
@@ -226,7 +227,7 @@ def _never(of: Inspection, name: str, field: str, why: tuple[str, str]) -> Probl
 
 
 def check_effects(of: Inspection) -> Iterator[Problem]:
-    """Warn about fields that have no effect."""
+    """Warn about fields that have no effect, and about a `timeout` that cannot be reached."""
     for name, state in of.loop.states.items():
         if of.gaps.unsure(name):
             continue
@@ -251,6 +252,8 @@ def check_effects(of: Inspection) -> Iterator[Problem]:
                 "timeout",
                 "idle_timeout",
                 "action_type",
+                "before",
+                "after",
             ):
                 if getattr(state, field):
                     yield of.warning(

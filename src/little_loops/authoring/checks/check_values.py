@@ -13,8 +13,9 @@ from little_loops.authoring.checks.inspection import Inspection
 from little_loops.authoring.checks.references import MOST_IN_ONE
 from little_loops.authoring.fields.refused_texts import WHERE_TEMPLATES_BELONG
 from little_loops.authoring.messages import did_you_mean, shown
-from little_loops.authoring.texts import Text, plain_texts, templates
+from little_loops.authoring.texts import LocatedText, plain_texts, templates
 from little_loops.errors import Problem
+from little_loops.fsm.schema import RESOLVE
 from little_loops.templates.render import (
     FIELDS,
     NAMESPACES,
@@ -25,6 +26,7 @@ from little_loops.templates.render import (
 )
 from little_loops.templates.splice import value_at
 
+IN_A_HOOK = "a hook reads values such as `context` as JSON from its standard input"
 MOST_PROBLEMS = 20_000
 """More problems are not reported: locating this many takes a fifth of a second."""
 
@@ -38,8 +40,12 @@ def check_plain_texts(of: Inspection) -> Iterator[Problem]:
                 f"`{shown(reference.text)}` is not filled in here",
                 each,
                 (reference.start, reference.end),
-                WHERE_TEMPLATES_BELONG,
+                IN_A_HOOK if _is_of_hook(each) else WHERE_TEMPLATES_BELONG,
             )
+
+
+def _is_of_hook(each: LocatedText) -> bool:
+    return each.path[0] == "hooks" or each.path[2:3] in (("before",), ("after",))
 
 
 def check_templates(of: Inspection) -> Iterator[Problem]:
@@ -61,7 +67,7 @@ def _template_problems(of: Inspection) -> Iterator[Problem]:
         yield from islice(problems, MOST_IN_ONE)
 
 
-def unreadable(of: Inspection, code: str, error: TemplateError, each: Text) -> Problem:
+def unreadable(of: Inspection, code: str, error: TemplateError, each: LocatedText) -> Problem:
     """Return the problem for a template that cannot be parsed."""
     help = error.help or None
     if code == "LL402":
@@ -79,7 +85,7 @@ def _other_namespace(name: str) -> str:
     return f"{near} {known}" if near is not None else known
 
 
-def _reference(of: Inspection, each: Text, reference: Reference) -> Iterator[Problem]:
+def _reference(of: Inspection, each: LocatedText, reference: Reference) -> Iterator[Problem]:
     """Report a reference to a value that cannot exist."""
     match reference.namespace:
         case "context":
@@ -88,11 +94,13 @@ def _reference(of: Inspection, each: Text, reference: Reference) -> Iterator[Pro
             yield from _captured(of, each, reference)
         case "env":
             pass
+        case "branch":
+            yield from _branch(of, each, reference)
         case namespace:
             yield from _field(of, each, reference, namespace, reference.path, FIELDS[namespace])
 
 
-def _context(of: Inspection, each: Text, reference: Reference) -> Iterator[Problem]:
+def _context(of: Inspection, each: LocatedText, reference: Reference) -> Iterator[Problem]:
     """Report a reference to a `context` value that does not exist."""
     # A loop-wide text may be used in any state.
     context = of.all_context if each.state is None else of.context_of(each.state)
@@ -112,7 +120,36 @@ def _context(of: Inspection, each: Text, reference: Reference) -> Iterator[Probl
         yield _missing(of, "LL403", message, each, reference, help)
 
 
-def _captured(of: Inspection, each: Text, reference: Reference) -> Iterator[Problem]:
+def _branch(of: Inspection, each: LocatedText, reference: Reference) -> Iterator[Problem]:
+    """Report a reference to a value of a branch where there is none."""
+    state = each.state or ""
+    if of.gaps.in_state(state, "for_each", "branches", "matrix", "as"):
+        return
+    known = _values_of_branch(of, each)
+    if not known:
+        message = f"`{shown(reference.text)}` has no value here"
+        help = "`branch` has values in a state with `for_each`, `branches` or `matrix`"
+        yield _missing(of, "LL405", message, each, reference, help)
+    elif reference.path[0] not in known:
+        message = f"`branch` has no `{shown(reference.path[0])}`"
+        near = of.suggest_name(reference.path[0], known)
+        yield _missing(of, "LL405", message, each, reference, near)
+
+
+def _values_of_branch(of: Inspection, each: LocatedText) -> tuple[str, ...]:
+    """Return the names of the values that `branch` has in a text; none if it is not that of a
+    branch."""
+    if each.state is None or (each.after and "/" not in each.state) or "for_each" in each.path:
+        return ()
+    name, _, key = each.state.partition("/")
+    branches = of.loop.states[name].branches
+    own = () if branches is None or branches.named else (*branches.matrix,) or (branches.as_,)
+    if key == RESOLVE:
+        return ("index", "name", *own, "conflict")
+    return ("index", "name", *own) if branches is not None else ()
+
+
+def _captured(of: Inspection, each: LocatedText, reference: Reference) -> Iterator[Problem]:
     """Report a reference to a capture, or to a field of one, that does not exist."""
     name, *path = reference.path
     if name in of.results:
@@ -131,7 +168,7 @@ def _captured(of: Inspection, each: Text, reference: Reference) -> Iterator[Prob
 
 def _field(
     of: Inspection,
-    each: Text,
+    each: LocatedText,
     reference: Reference,
     owner: str,
     path: tuple[str, ...],
@@ -145,7 +182,7 @@ def _field(
     elif path[0] not in fields:
         message = f"`{owner}` has no field `{shown(path[0])}`"
         help = of.suggest_name(path[0], fields)
-    elif len(path) > 1 and path[0] != "structured":
+    elif len(path) > 1 and path[0] not in ("structured", "result"):
         message = f"`{owner}.{path[0]}` has no fields of its own"
         help = f"write `${{{owner}.{path[0]}}}`"
     else:
@@ -154,7 +191,12 @@ def _field(
 
 
 def _missing(
-    of: Inspection, code: str, message: str, each: Text, reference: Reference, help: str | None
+    of: Inspection,
+    code: str,
+    message: str,
+    each: LocatedText,
+    reference: Reference,
+    help: str | None,
 ) -> Problem:
     """Return an error for a missing value; with a fallback, a warning that it is always used."""
     span = (reference.start, reference.end)

@@ -29,6 +29,7 @@ from little_loops.fsm.schema import (
     Transition,
     VerdictWords,
     effective_condition,
+    inner_steps,
     transitions,
 )
 from little_loops.records import NamedTuple
@@ -55,7 +56,7 @@ class Flow(NamedTuple):
     edges: Mapping[str, tuple[Edge, ...]]
 
 
-class Missing(NamedTuple):
+class UnsetNames(NamedTuple):
     """The names that some path to a state does not set, as one bit set per state."""
 
     bit: Mapping[str, int]
@@ -89,9 +90,18 @@ def flow_of(loop: FSMLoop, agents: frozenset[str]) -> Flow:
             for edge in _edges(loop, name, state, agent=name in agents)
             if edge.target in loop.states
         )
+        + _edges_to_branches(loop, name, state)
         for name, state in loop.states.items()
     }
     return Flow(loop.initial, edges)
+
+
+def _edges_to_branches(loop: FSMLoop, name: str, state: StateConfig) -> tuple[Edge, ...]:
+    """Return the edges to the branches of a state, where those are states (`branch_view`)."""
+    reached = (f"{name}/{key}" for key in inner_steps(state))
+    return tuple(
+        Edge(name, each, "branches", acted=False) for each in reached if each in loop.states
+    )
 
 
 def _edges(loop: FSMLoop, name: str, state: StateConfig, *, agent: bool) -> Iterator[Edge]:
@@ -177,7 +187,7 @@ def _in_order(flow: Flow) -> list[str]:
     return done[::-1]
 
 
-def may_be_missing(flow: Flow, sets: Mapping[str, Iterable[str]]) -> Missing:
+def may_be_missing(flow: Flow, sets: Mapping[str, Iterable[str]]) -> UnsetNames:
     """Return the names that may not have been set when a state is entered.
 
     `sets` are the names that each state's action sets. All names are computed together, so their
@@ -186,9 +196,9 @@ def may_be_missing(flow: Flow, sets: Mapping[str, Iterable[str]]) -> Missing:
     names = sorted({name for each in sets.values() for name in each})
     bit = {name: 1 << index for index, name in enumerate(names)}
     if flow.initial not in flow.edges:
-        return Missing(bit, {})
+        return UnsetNames(bit, {})
     gives = {state: sum(bit[name] for name in set(each)) for state, each in sets.items()}
-    return Missing(bit, _propagate(flow, gives, (1 << len(names)) - 1))
+    return UnsetNames(bit, _propagate(flow, gives, (1 << len(names)) - 1))
 
 
 def _propagate(flow: Flow, gives: Mapping[str, int], everything: int) -> dict[str, int]:

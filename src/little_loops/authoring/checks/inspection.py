@@ -12,7 +12,7 @@ from little_loops.authoring.checks.references import Read, beginning, read
 from little_loops.authoring.fields.gaps import Gaps
 from little_loops.authoring.filling import MOST_REFERENCES, Filling
 from little_loops.authoring.messages import did_you_mean
-from little_loops.authoring.texts import Path, Text, values
+from little_loops.authoring.texts import LocatedText, Path, values
 from little_loops.authoring.yaml.nodes import Entry, Map, Mark
 from little_loops.authoring.yaml.places import Part, Places, occurrences
 from little_loops.errors import Place, Problem
@@ -52,11 +52,12 @@ class Inspection(Filling):
         """The names of all captured results, each with a state that captures it."""
         captures = {name: self.loop.states[name].capture for name in self.actions}
         named = {capture: name for name, capture in captures.items() if capture is not None}
-        return {**named, **{name: name for name in self.actions}}
+        own = {name: name for name in self.actions if "/" not in name}  # branches have none
+        return {**named, **own}
 
     @cached_property
     def all_context(self) -> Mapping[str, Any]:
-        """The variables of the loop and of all its states."""
+        """The variables of the loop and of all its states; the loop's value where both set one."""
         together: dict[str, Any] = {}
         for state in self.loop.states.values():
             together.update(state.context)
@@ -74,7 +75,7 @@ class Inspection(Filling):
         return self._read[text]
 
     @cached_property
-    def variables(self) -> tuple[Text, ...]:
+    def variables(self) -> tuple[LocatedText, ...]:
         """Every text in the loop's variables, with its path."""
         return tuple(values(self.loop.context, ()))
 
@@ -90,7 +91,7 @@ class Inspection(Filling):
 
     def may_be_captured(self, name: str) -> bool:
         """Return whether a result of this name may exist, in a part that could not be read."""
-        return self.gaps.anywhere("capture") or self.gaps.in_state(name, "action")
+        return self.gaps.anywhere("capture") or self.gaps.in_state(name, "action", "loop")
 
     def suggest_name(self, name: str, names: Collection[str]) -> str | None:
         """Return the help for an unknown name: the nearest known name, or all.
@@ -132,7 +133,7 @@ class Inspection(Filling):
         self,
         code: str,
         message: str,
-        text: Text,
+        text: LocatedText,
         span: tuple[int, int],
         help: str | None = None,
         severity: Severity = "error",
@@ -140,7 +141,7 @@ class Inspection(Filling):
         """Return a problem with a part of a text, at the given span."""
         return Problem(code, message, self._place_in_text(text, span), help, severity)
 
-    def _place_in_text(self, text: Text, span: tuple[int, int]) -> Place | None:
+    def _place_in_text(self, text: LocatedText, span: tuple[int, int]) -> Place | None:
         """Return the place of a part of a text in the file, or of the whole text if it is not
         found."""
         snippet = text.text[span[0] : span[1]]

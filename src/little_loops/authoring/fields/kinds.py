@@ -14,6 +14,7 @@ MOST_STATES = 1_000
 MOST_ITEMS = MOST_STATES
 MOST_WORDS = 100
 LOOP_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
+BRANCH_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}"
 STATE_NAME = r"[A-Za-z_][A-Za-z0-9_-]{0,99}"
 VARIABLE_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 DURATION = (
@@ -39,7 +40,7 @@ class Identifier:
     """A whole number or text, used as text; without templates."""
 
 
-class Code:
+class CodeKind:
     """An exit code, or a range of them such as `1-125`."""
 
 
@@ -60,11 +61,12 @@ class Whole(NamedTuple):
 
 
 class Num(NamedTuple):
-    """A number; `above` excludes `least` itself."""
+    """A number, or one of `words`; `above` excludes `least` itself."""
 
     least: float | None = None
     above: bool = False
     template: bool = False
+    words: tuple[str, ...] = ()
 
 
 class Time(NamedTuple):
@@ -88,7 +90,7 @@ class Name(NamedTuple):
     pattern: str
 
 
-class Target(NamedTuple):
+class TargetKind(NamedTuple):
     """A state's name, or one of `special`."""
 
     special: tuple[str, ...] = ()
@@ -100,7 +102,7 @@ class InProject(NamedTuple):
     globs: bool = False
 
 
-class Pattern:
+class PatternKind:
     """A gitignore pattern for paths in the project."""
 
 
@@ -138,30 +140,82 @@ class ListOf(NamedTuple):
     most: int = MOST_ITEMS
 
 
-class Judge(NamedTuple):
+class ConditionKind(NamedTuple):
     """A condition; `inside` another one, only pass and fail are allowed."""
 
     inside: bool = False
 
 
-class Agent:
+class HostKind:
     """A host: its name, or a mapping of options."""
 
 
-class Part(NamedTuple):
+class PartKind(NamedTuple):
     """A mapping with its own fields, by the name of its table."""
 
     table: str
 
 
-class Command(NamedTuple):
-    """An action of a paradigm: text, or a mapping with the fields of this table."""
+class ActionKind(NamedTuple):
+    """An action of a paradigm: text, or a mapping with the fields of this table. With `loops`, a
+    mapping may have a loop instead of an action."""
 
     table: str = "command"
+    loops: bool = False
 
 
-class Commands:
-    """A command, or a list of them."""
+class Commands(NamedTuple):
+    """A command, or a list of them; with `loops`, they may be loops."""
+
+    loops: bool = False
+
+
+class HookCommand(NamedTuple):
+    """A hook: its command as text, or a mapping with the fields of this table."""
+
+    table: str
+
+
+class EventCommands:
+    """The kinds of events that have a hook, each with that hook."""
+
+
+class Recipient:
+    """Who is notified: an address, a template for one, or a command."""
+
+
+class SubLoop:
+    """A loop of the project, by its name or path, or a definition written in place."""
+
+
+class ForEach:
+    """The items that a state has branches for: a list, a text, or `{glob: …}`."""
+
+
+class Matrix:
+    """Names with a list of values each, whose combinations a state has branches for."""
+
+
+class Join:
+    """How many branches have to pass: `all`, `any`, a number, or a percentage."""
+
+
+class BranchMap:
+    """Branches by their names, each with what it runs."""
+
+
+class OwnTree(NamedTuple):
+    """Whether runs get worktrees of their own, or a mapping with the fields of this table."""
+
+    table: str
+
+
+class Resolver:
+    """What makes a branch fit: the name of a loop, or a mapping as for a branch."""
+
+
+class Ports:
+    """Environment variables, each with the first number for it."""
 
 
 class Machine:
@@ -182,7 +236,7 @@ Kind = (
     Str
     | Plain
     | Identifier
-    | Code
+    | CodeKind
     | Codes
     | Flag
     | Whole
@@ -190,9 +244,9 @@ Kind = (
     | Time
     | OneOf
     | Name
-    | Target
+    | TargetKind
     | InProject
-    | Pattern
+    | PatternKind
     | Protected
     | Proof
     | Words
@@ -201,12 +255,23 @@ Kind = (
     | Environment
     | AnyScalar
     | ListOf
-    | Judge
-    | Agent
-    | Part
-    | Command
+    | ConditionKind
+    | HostKind
+    | PartKind
+    | ActionKind
     | Commands
+    | HookCommand
+    | EventCommands
+    | Recipient
     | Machine
+    | SubLoop
+    | ForEach
+    | Matrix
+    | Join
+    | BranchMap
+    | Resolver
+    | OwnTree
+    | Ports
     | OtherKind
 )
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from little_loops.authoring.fields import read_values as values
-from little_loops.authoring.fields.kinds import MOST_WORDS, STATE_NAME, Judge, Str, Words
+from little_loops.authoring.fields.kinds import MOST_WORDS, STATE_NAME, ConditionKind, Str, Words
 from little_loops.authoring.fields.read_values import INVALID, fits
 from little_loops.authoring.fields.table import CONDITIONS
 from little_loops.authoring.messages import listed, shown
 from little_loops.authoring.yaml.nodes import List, Map, Mark, Node, Text
 from little_loops.fsm.conditions import is_listed
-from little_loops.fsm.schema import FAIL, PASS, PROOF_VERDICTS, REJECTED, RESERVED_WORDS
+from little_loops.fsm.schema import FAIL, JUDGE, PASS, PROOF_VERDICTS, REJECTED, RESERVED_WORDS
 
 if TYPE_CHECKING:
     from little_loops.authoring.fields.reader import Reader
@@ -21,7 +22,7 @@ _ORDER = ("lt", "le", "gt", "ge")
 _STR = Str()
 
 
-def condition(reader: Reader, kind: Judge, node: Node, label: str) -> Any:
+def condition(reader: Reader, kind: ConditionKind, node: Node, label: str) -> Any:
     """Read a condition as a dict for `condition_from_dict`, without fields that could not be read.
 
     Returns INVALID if a required field is missing then.
@@ -39,6 +40,9 @@ def condition(reader: Reader, kind: Judge, node: Node, label: str) -> Any:
     given = reader.fields(node, table, label)
     whole, reader.spoiled = not reader.spoiled, outer
     _check_contradictions(reader, type_name, given, node)
+    if not kind.inside and _has_misplaced_judge(reader, type_name, node):
+        reader.spoiled.add("condition")
+        return INVALID
     if kind.inside:
         _check_only_pass_or_fail(reader, type_name, given, node)
     if not whole or len(reader.problems) > before:
@@ -66,7 +70,7 @@ def words(reader: Reader, kind: Words, node: Node, label: str) -> Any:
 
 
 def written_words(node: Node | None) -> tuple[str, ...] | None:
-    """Return the words that a condition lists, without reporting problems; None if that is unclear."""
+    """Return the `words` of a condition, without reporting problems; None if they are not a list."""
     if node is None:
         return ()
     listed_words = node.get("words") if isinstance(node, Map) else node
@@ -144,11 +148,40 @@ def _check_contradictions(reader: Reader, type_name: str, given: dict[str, Any],
         message = f"exit code {target} cannot be both a pass and a failure"
         help = "remove it from `fail`, or change `target`"
         reader.report("LL120", message, _mark_of(node, "fail"), help)
+    if "min_gain" in given and "keep" not in given:
+        message = "`min_gain` has no meaning without `keep: best`"
+        help = "add `keep: best`, or remove `min_gain`"
+        reader.report("LL120", message, _mark_of(node, "min_gain"), help)
     if type_name == "output_json" and given.get("operator") in _ORDER:
         if target is None or isinstance(target, bool):
             word = "null" if target is None else str(target).lower()
             message = f"`{given['operator']}` needs two numbers or two strings, not {word}"
             reader.report("LL120", message, _mark_of(node, "target"), "use `eq` or `ne`")
+
+
+def _has_misplaced_judge(reader: Reader, type_name: str, node: Map) -> bool:
+    """Report each judge inside a condition that is not the last one of `all`, where its veto would
+    not count. Return whether there is one."""
+    of = node.get("of")
+    last = of.items[-1] if type_name == "all" and isinstance(of, List) and of.items else None
+    misplaced = [each for each in _judges_in(of) if each is not last]
+    for each in misplaced:
+        message = f"a `judge` cannot be here, inside `{type_name}`: it can only veto a pass"
+        help = "use it alone, or as the last condition of `all`"
+        reader.report("LL120", message, each.mark, help)
+    return bool(misplaced)
+
+
+def _judges_in(node: Node | None) -> Iterator[Map]:
+    """Yield the judges in a condition, or in a list of them."""
+    if isinstance(node, List):
+        for item in node.items:
+            yield from _judges_in(item)
+    elif isinstance(node, Map):
+        written = node.get("type")
+        if isinstance(written, Text) and written.text == JUDGE:
+            yield node
+        yield from _judges_in(node.get("of"))
 
 
 def _check_only_pass_or_fail(
@@ -158,7 +191,7 @@ def _check_only_pass_or_fail(
     own_words = set(given.get("words", ())) - {PASS, FAIL}
     if type_name == "convergence" or own_words:
         what = "`convergence`" if type_name == "convergence" else "its own `words`"
-        message = f"a condition with {what} cannot be combined: it gives more than pass and fail"
+        message = f"a condition with {what} cannot be combined with others, because it has more verdicts than pass and fail"
         reader.report("LL120", message, node.mark, "give it a state of its own")
 
 

@@ -18,7 +18,7 @@ from little_loops.authoring.fields.kinds import (
     STATE_NAME,
     VARIABLE_NAME,
     AnyScalar,
-    Code,
+    CodeKind,
     Codes,
     Environment,
     Flag,
@@ -28,10 +28,10 @@ from little_loops.authoring.fields.kinds import (
     Name,
     Num,
     OneOf,
-    Pattern,
+    PatternKind,
     Plain,
     Str,
-    Target,
+    TargetKind,
     Time,
     Variables,
     Whole,
@@ -53,9 +53,9 @@ _SECONDS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _DECIMAL = "write it as a plain decimal number"
 _TIMES = "write seconds as a number, or text like `90s`, `10m`, `2h`"
 _NAME_HELP = {
-    "loop": "letters, digits, `.`, `_` and `-`, beginning with a letter or digit; at most 100",
-    "state": "letters, digits, `_` and `-`, beginning with a letter or `_`; at most 100",
-    "capture": "letters, digits, `_` and `-`, beginning with a letter or `_`; at most 100",
+    "loop": "letters, digits, `.`, `_` and `-`, beginning with a letter or digit; at most 100 characters",
+    "state": "letters, digits, `_` and `-`, beginning with a letter or `_`; at most 100 characters",
+    "capture": "letters, digits, `_` and `-`, beginning with a letter or `_`; at most 100 characters",
     "variable": "letters, digits and `_`, not beginning with a digit",
 }
 
@@ -126,7 +126,7 @@ def codes(reader: Reader, kind: Codes, node: Node, label: str) -> Any:
     return list_of(reader, _CODES, node, label)
 
 
-def code(reader: Reader, kind: Code, node: Node, label: str) -> Any:
+def code(reader: Reader, kind: CodeKind, node: Node, label: str) -> Any:
     if isinstance(node, Text) and node.kind == "str" and "-" in node.text[1:]:
         return _code_range(reader, node, label)
     return whole(reader, _ONE_CODE, node, label)
@@ -135,7 +135,7 @@ def code(reader: Reader, kind: Code, node: Node, label: str) -> Any:
 def _code_range(reader: Reader, node: Text, label: str) -> Any:
     """Read a range of exit codes such as `1-125`."""
     if re.fullmatch(CODE_RANGE, node.text) is None:
-        message = f"{label} must be exit codes, not `{shown(node.text)}`"
+        message = f"{label} must list exit codes, not `{shown(node.text)}`"
         return reader.report("LL103", message, node.mark, "write a range such as `1-125`")
     first, last = map(int, node.text.split("-"))
     if first <= last <= LARGEST_CODE:
@@ -145,8 +145,11 @@ def _code_range(reader: Reader, node: Text, label: str) -> Any:
 
 
 def number(reader: Reader, kind: Num, node: Node, label: str) -> Any:
-    """Read a number within the kind's limits, or a template if allowed."""
-    value = _numeric(reader, node, label, "a number", kind.template)
+    """Read a number within the kind's limits, or a template or word if allowed."""
+    if isinstance(node, Text) and node.text in kind.words:
+        return node.text
+    expected = " or ".join(["a number", *(f"`{word}`" for word in kind.words)])
+    value = _numeric(reader, node, label, expected, kind.template)
     if value is INVALID or isinstance(value, str) or kind.least is None:
         return value
     if value < kind.least or (kind.above and value == kind.least):
@@ -230,7 +233,7 @@ def name(reader: Reader, kind: Name, node: Node, label: str) -> Any:
     return reader.report("LL106", message, node.mark, _NAME_HELP[kind.what])
 
 
-def target(reader: Reader, kind: Target, node: Node, label: str) -> Any:
+def target(reader: Reader, kind: TargetKind, node: Node, label: str) -> Any:
     """Read the name of a target state; `check` reports whether it exists."""
     value = _text_of_name(reader, node, label, STATE_NAME)
     if value is INVALID or not value.startswith("$") or value in kind.special or "${" in value:
@@ -262,7 +265,7 @@ def in_project(reader: Reader, kind: InProject, node: Node, label: str) -> Any:
     return value
 
 
-def pattern(reader: Reader, kind: Pattern, node: Node, label: str) -> Any:
+def pattern(reader: Reader, kind: PatternKind, node: Node, label: str) -> Any:
     """Read a gitignore pattern for paths in the project."""
     value = plain_text(reader, _PLAIN, node, label)
     if value is INVALID:
@@ -311,7 +314,7 @@ def variables(reader: Reader, kind: Variables, node: Node, label: str) -> Any:
         return INVALID
     found: dict[str, Any] = {}
     for entry in entries:
-        value = _data(reader, entry.value, f"`{entry.key.text}`")
+        value = data(reader, entry.value, f"`{entry.key.text}`")
         if value is not INVALID:
             found[entry.key.text] = value
     if isinstance(node, Map) and len(found) < len(node.entries):
@@ -362,7 +365,7 @@ def names(reader: Reader, node: Node, label: str, wants: str, what: str) -> Any:
     return list(found.values())
 
 
-def _data(reader: Reader, node: Node, label: str) -> Any:
+def data(reader: Reader, node: Node, label: str) -> Any:
     """Read plain data: a scalar, a list or a mapping. Return INVALID if any part is not plain data."""
     if isinstance(node, Text):
         return _as_written(reader, node, label)
@@ -399,7 +402,7 @@ def _finite(reader: Reader, node: Text, label: str) -> Any:
 
 
 def _not_finite(reader: Reader, node: Text, label: str) -> Any:
-    help = f'if you mean this text, quote it: "{node.text}"' if len(node.text) < 40 else None
+    help = f'if you meant it as text, quote it: "{node.text}"' if len(node.text) < 40 else None
     return reader.report("LL109", f"{label} is not a finite number", node.mark, help)
 
 
@@ -442,5 +445,5 @@ def _too_small(reader: Reader, node: Node, label: str, least: float, above: bool
 
 _STR = Str()
 _PLAIN = Plain()
-_CODES = ListOf(Code())
+_CODES = ListOf(CodeKind())
 _ONE_CODE = Whole(0, LARGEST_CODE)

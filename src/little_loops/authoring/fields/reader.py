@@ -9,41 +9,52 @@ needs more than one state (`check`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from little_loops.authoring.fields import read_conditions as conditions
 from little_loops.authoring.fields import read_states as states
 from little_loops.authoring.fields import read_values as values
 from little_loops.authoring.fields.gaps import ANYTHING
 from little_loops.authoring.fields.kinds import (
-    Agent,
+    ActionKind,
     AnyScalar,
-    Code,
+    BranchMap,
+    CodeKind,
     Codes,
-    Command,
     Commands,
+    ConditionKind,
     Environment,
+    EventCommands,
     Field,
     Flag,
+    ForEach,
+    HookCommand,
+    HostKind,
     Identifier,
     InProject,
-    Judge,
+    Join,
     Kind,
     ListOf,
     Machine,
+    Matrix,
     Name,
     Num,
     OneOf,
-    Part,
-    Pattern,
+    OwnTree,
+    PartKind,
+    PatternKind,
     Plain,
+    Ports,
     Proof,
     Protected,
+    Recipient,
+    Resolver,
     Route,
     Str,
+    SubLoop,
     Table,
-    Target,
+    TargetKind,
     Time,
     Variables,
     Whole,
@@ -64,10 +75,14 @@ from little_loops.authoring.fields.table import (
     STATE,
     TRANSITIONS,
 )
+from little_loops.authoring.loop_files import NO_LIBRARY, Library
 from little_loops.authoring.messages import listed, quoted, shown, suggest
 from little_loops.authoring.yaml.nodes import Entry, Map, Mark, Node, Text
 from little_loops.authoring.yaml.places import Source
 from little_loops.errors import Problem
+
+if TYPE_CHECKING:
+    from little_loops.authoring.load import Definition
 
 MOST_SUGGESTIONS = 120  # a hundred are printed; the rest is only counted
 FEW_NAMES = 12
@@ -77,7 +92,7 @@ READ: dict[type, Callable[..., Any]] = {
     Str: values.text,
     Plain: values.plain_text,
     Identifier: values.identifier,
-    Code: values.code,
+    CodeKind: values.code,
     Codes: values.codes,
     Flag: values.flag,
     Whole: values.whole,
@@ -85,23 +100,34 @@ READ: dict[type, Callable[..., Any]] = {
     Time: values.time,
     OneOf: values.one_of,
     Name: values.name,
-    Target: values.target,
+    TargetKind: values.target,
     InProject: values.in_project,
-    Pattern: values.pattern,
+    PatternKind: values.pattern,
     AnyScalar: values.any_scalar,
     Variables: values.variables,
     Environment: values.environment,
     ListOf: values.list_of,
     Words: conditions.words,
-    Judge: conditions.condition,
+    ConditionKind: conditions.condition,
     Route: states.route,
-    Agent: states.agent,
-    Part: states.part,
+    HostKind: states.agent,
+    PartKind: states.part,
     Proof: states.evidence,
     Protected: states.protected,
-    Command: states.command,
+    ActionKind: states.command,
     Commands: states.commands,
+    HookCommand: states.hook,
+    EventCommands: states.event_hooks,
+    Recipient: states.recipient,
     Machine: states.machine,
+    SubLoop: states.sub_loop,
+    ForEach: states.of_branches,
+    Matrix: states.of_branches,
+    Join: states.of_branches,
+    BranchMap: states.of_branches,
+    Resolver: states.of_branches,
+    OwnTree: states.worktree,
+    Ports: states.ports,
 }
 
 
@@ -110,9 +136,20 @@ class Reader:
 
     kinds: ClassVar[Mapping[type, Callable[..., Any]]] = READ
 
-    def __init__(self, source: Source) -> None:
-        """Start without problems; `source` is the file that they are in."""
+    def __init__(self, source: Source, library: Library | None = None) -> None:
+        """Start without problems; `source` is the file that they are in, and `library` has the
+        loops that it names."""
         self.source = source
+        self.library = library or NO_LIBRARY
+        self.child: Definition | None = None
+        """The loop that was read last, of the current state."""
+        self.children: dict[str, Definition] = {}
+        """The loops that the states start, by the names of the states, or of state and branch."""
+        self.state = ""
+        """The name of the current state, and below whether it has branches."""
+        self.has_branches = False
+        self.items: Mapping[str, Sequence[str]] = {}
+        """What the branches of the current state may have for each value, if that is in the file."""
         self.problems: list[Problem] = []
         self.spoiled: set[str] = set()
         """Fields of the current mapping that were written, but could not be read."""
@@ -205,7 +242,7 @@ class Reader:
         reads = words.get(node.kind, "a number")
         help = f"quote it: {quoted(node.text)}"
         if pattern is not None and not values.fits(node.text, pattern):
-            help = "quote it, and begin it with a letter, because it is a name"
+            help = "use a name that begins with a letter"
             if values.fits(f"n{node.text}", pattern):
                 help += f': "n{node.text}"'
         return self.report("LL121", f"YAML reads {what} as {reads}, not as text", node.mark, help)
@@ -243,8 +280,8 @@ class Reader:
     def unknown(
         self, key: Text, table: Table, where: str, words: Collection[str], node: Map
     ) -> None:
-        """Report a key that is not in the table, with the most likely meaning; a similar field then
-        counts as unreadable."""
+        """Report a key that is not in the table or does not belong here, with the most likely
+        meaning; a similar field then counts as unreadable."""
         name = key.text
         if is_command(table) and name in TRANSITIONS:
             help = "the paradigm decides the transitions; to decide them yourself, write `states`"

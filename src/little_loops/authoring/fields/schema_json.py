@@ -11,64 +11,86 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from little_loops.authoring.fields.kinds import (
+    BRANCH_NAME,
     CODE_RANGE,
     DURATION,
     LARGEST_CODE,
     LONGEST_S,
+    MOST_ITEMS,
     MOST_STATES,
     MOST_WORDS,
     STATE_NAME,
     VARIABLE_NAME,
-    Agent,
+    ActionKind,
     AnyScalar,
-    Code,
+    BranchMap,
+    CodeKind,
     Codes,
-    Command,
     Commands,
+    ConditionKind,
     Environment,
+    EventCommands,
     Field,
     Flag,
+    ForEach,
+    HookCommand,
+    HostKind,
     Identifier,
     InProject,
-    Judge,
+    Join,
     Kind,
     ListOf,
     Machine,
+    Matrix,
     Name,
     Num,
     OneOf,
     OtherKind,
-    Part,
-    Pattern,
+    OwnTree,
+    PartKind,
+    PatternKind,
     Plain,
+    Ports,
     Proof,
     Protected,
+    Recipient,
+    Resolver,
     Route,
     Str,
+    SubLoop,
     Table,
-    Target,
+    TargetKind,
     Time,
     Variables,
     Whole,
     Words,
 )
 from little_loops.authoring.fields.table import (
+    BRANCH,
     CHECK_FIX,
     COMMAND,
+    COMMANDS,
     COMMON,
     CONDITIONS,
     CONSTRAINT,
     EVIDENCE,
     EXISTING,
+    GLOB,
+    HOOK_TABLES,
+    HOOKS,
     HOST,
+    LIMITS,
     LOOP,
+    NOTIFY,
     OR_AGAIN,
     PARADIGM_TABLES,
     RETRY,
     STATE,
     STEP,
     TASK,
+    WORKTREE_TABLES,
 )
+from little_loops.fsm.events import HOOK_KINDS
 from little_loops.fsm.schema import HOST_NAMES
 
 Schema = dict[str, Any]
@@ -82,6 +104,7 @@ OLD_BOOLEAN: Schema = {
     "pattern": "^(?:[yY]es|YES|[nN]o|NO|[oO]n|ON|[oO]ff|OFF)$",
 }
 """Booleans in YAML 1.1 and for us, but text in most editors, which do not suggest patterns."""
+HOST_ITEM: Schema = {"type": "string", "pattern": r"^\$\{branch\.\w+\}$"}
 CODE_TEXT: Schema = {"type": "string", "pattern": f"^{CODE_RANGE}$"}
 NOT_BLANK: Schema = {"type": "string", "pattern": r"\S"}
 SCALAR = ["string", "number", "boolean"]
@@ -102,16 +125,34 @@ def schema() -> Schema:
                 "description": "a command: text, or a mapping with `action` and state fields",
                 "anyOf": [NOT_BLANK, _record(COMMAND)],
             },
-            "step": {
-                "description": "a step: text, or a mapping with `action`, `name` and state fields",
-                "anyOf": [NOT_BLANK, _record(STEP)],
+            "loop_command": {
+                "description": "a command, or a mapping with `loop` and state fields",
+                "anyOf": [NOT_BLANK, _record(COMMAND), _record(COMMANDS["loop command"])],
             },
-            "host": {"anyOf": [{"enum": list(HOST_NAMES)}, _record(HOST)]},
+            "step": {
+                "description": "a step: text, or a mapping with `action` or `loop`, `name` and state"
+                " fields",
+                "anyOf": [NOT_BLANK, _record(STEP), _record(COMMANDS["loop step"])],
+            },
+            "host": {"anyOf": [{"enum": list(HOST_NAMES)}, HOST_ITEM, _record(HOST)]},
+            "branch": _record(BRANCH),
+            "resolver": {
+                "description": "the name of a loop, or a mapping with `action` or `loop`",
+                "anyOf": [NOT_BLANK, _record(BRANCH)],
+            },
             "evidence": {"anyOf": [_kind(Flag()), _record(EVIDENCE)]},
-            "protect": {"anyOf": [_kind(ListOf(Pattern(), 1)), _record(EXISTING)]},
+            "protect": {"anyOf": [_kind(ListOf(PatternKind(), 1)), _record(EXISTING)]},
             "retry": _record(RETRY),
+            "limits": _record(LIMITS),
             "constraint": _record(CONSTRAINT),
             "task": _record(TASK),
+            "hooks": _record(HOOKS),
+            "notify": _record(NOTIFY),
+            **{
+                name: {"anyOf": [_kind(Flag()), _record(rows)]}
+                for name, rows in WORKTREE_TABLES.items()
+            },
+            **{name: {"anyOf": [NOT_BLANK, _record(rows)]} for name, rows in HOOK_TABLES.items()},
             "duration": _duration({"exclusiveMinimum": 0}),
             "duration_or_zero": _duration({"minimum": 0}),
             "context": _named({}),
@@ -266,18 +307,20 @@ def _whole(kind: Whole) -> Schema:
 
 
 def _num(kind: Num) -> Schema:
-    """Return the schema for a number, or a template if the kind allows one."""
+    """Return the schema for a number, or a template or word if the kind allows one."""
     found: Schema = {"type": "number"}
     if kind.least is not None:
         found["exclusiveMinimum" if kind.above else "minimum"] = kind.least
-    return {"anyOf": [found, TEMPLATE]} if kind.template else found
+    others = [TEMPLATE] if kind.template else []
+    others += [{"enum": [*kind.words]}] if kind.words else []
+    return {"anyOf": [found, *others]} if others else found
 
 
 def _name(kind: Name) -> Schema:
     return {"type": "string", "pattern": f"^{kind.pattern}$"}
 
 
-def _target(kind: Target) -> Schema:
+def _target(kind: TargetKind) -> Schema:
     """Return the schema for the name of a state, or one of the kind's special targets."""
     if not kind.special:
         return {"type": "string", "pattern": f"^{STATE_NAME}$"}
@@ -306,6 +349,44 @@ def _machine(kind: Machine) -> Schema:
     }
 
 
+def _for_each(kind: ForEach) -> Schema:
+    """Return the schema for the items of branches."""
+    return {"anyOf": [{"type": "array", "maxItems": MOST_ITEMS}, NOT_BLANK, _record(GLOB)]}
+
+
+def _matrix(kind: Matrix) -> Schema:
+    """Return the schema for names with lists of values."""
+    values = {"type": "array", "minItems": 1, "maxItems": MOST_ITEMS}
+    return {**_named(values), "minProperties": 1}
+
+
+def _join(kind: Join) -> Schema:
+    """Return the schema for how many branches have to pass."""
+    percentage = {"type": "string", "pattern": "^([1-9][0-9]?|100)%$"}
+    return {"anyOf": [{"enum": ["all", "any"]}, _whole(Whole(1, MOST_ITEMS)), percentage]}
+
+
+def _branches(kind: BranchMap) -> Schema:
+    """Return the schema for `branches`."""
+    return {
+        "type": "object",
+        "minProperties": 1,
+        "maxProperties": MOST_ITEMS,
+        "propertyNames": {"pattern": f"^{BRANCH_NAME}$"},
+        "additionalProperties": _ref("branch"),
+    }
+
+
+def _event_hooks(kind: EventCommands) -> Schema:
+    """Return the schema for hooks by kind of event."""
+    properties = {name: _ref("beside_hook") for name in HOOK_KINDS}
+    return {"type": "object", "properties": properties, "additionalProperties": False}
+
+
+def _command(kind: ActionKind) -> Schema:
+    return _ref("loop_command" if kind.loops and kind.table == "command" else kind.table)
+
+
 def _shared(field: Field) -> str:
     return f"{'loop' if field in COMMON else 'state'}_{field.name}"
 
@@ -317,17 +398,17 @@ _KINDS: Mapping[type, Callable[[Any], Schema]] = {
     Str: lambda kind: NOT_BLANK,
     Plain: lambda kind: NOT_BLANK,
     Identifier: lambda kind: {"anyOf": [{"type": "integer"}, NOT_BLANK]},
-    Code: lambda kind: {"anyOf": [_whole(Whole(0, LARGEST_CODE)), CODE_TEXT]},
-    Codes: lambda kind: {"anyOf": [_list(ListOf(Code())), CODE_TEXT]},
+    CodeKind: lambda kind: {"anyOf": [_whole(Whole(0, LARGEST_CODE)), CODE_TEXT]},
+    Codes: lambda kind: {"anyOf": [_list(ListOf(CodeKind())), CODE_TEXT]},
     Flag: lambda kind: {"anyOf": [{"type": "boolean"}, OLD_BOOLEAN]},
     Whole: _whole,
     Num: _num,
     Time: _time,
     OneOf: lambda kind: {"enum": [*kind.words, *kind.made]},
     Name: _name,
-    Target: _target,
+    TargetKind: _target,
     InProject: lambda kind: NOT_BLANK,
-    Pattern: lambda kind: NOT_BLANK,
+    PatternKind: lambda kind: NOT_BLANK,
     Protected: lambda kind: _ref("protect"),
     Proof: lambda kind: _ref("evidence"),
     Words: _words,
@@ -336,10 +417,26 @@ _KINDS: Mapping[type, Callable[[Any], Schema]] = {
     Environment: lambda kind: _ref("env"),
     AnyScalar: lambda kind: {"type": [*SCALAR, "null"]},
     ListOf: _list,
-    Judge: lambda kind: _ref("condition"),
-    Agent: lambda kind: _ref("host"),
-    Part: lambda kind: _ref(kind.table),
-    Command: lambda kind: _ref(kind.table),
-    Commands: lambda kind: {"anyOf": [_ref("command"), _list(ListOf(Command(), 1))]},
+    ConditionKind: lambda kind: _ref("condition"),
+    HostKind: lambda kind: _ref("host"),
+    PartKind: lambda kind: _ref(kind.table),
+    ActionKind: _command,
+    Commands: lambda kind: {
+        "anyOf": [
+            _command(ActionKind(loops=kind.loops)),
+            _list(ListOf(ActionKind(loops=kind.loops), 1)),
+        ]
+    },
+    HookCommand: lambda kind: _ref(kind.table),
+    EventCommands: _event_hooks,
+    Recipient: lambda kind: NOT_BLANK,
     Machine: _machine,
+    ForEach: _for_each,
+    Matrix: _matrix,
+    Join: _join,
+    BranchMap: _branches,
+    Resolver: lambda kind: _ref("resolver"),
+    SubLoop: lambda kind: {"anyOf": [NOT_BLANK, {"type": "object", "allOf": [{"$ref": "#"}]}]},
+    OwnTree: lambda kind: _ref(kind.table),
+    Ports: lambda kind: _named(_whole(Whole(1, 65_535))),
 }

@@ -14,43 +14,55 @@ from collections.abc import Mapping
 from little_loops.authoring.fields.kinds import (
     LOOP_NAME,
     STATE_NAME,
-    Agent,
+    VARIABLE_NAME,
+    ActionKind,
     AnyScalar,
+    BranchMap,
     Codes,
-    Command,
     Commands,
+    ConditionKind,
     Environment,
+    EventCommands,
     Field,
     Flag,
+    ForEach,
+    HookCommand,
+    HostKind,
     Identifier,
     InProject,
-    Judge,
+    Join,
     ListOf,
     Machine,
+    Matrix,
     Name,
     Num,
     OneOf,
-    Part,
-    Pattern,
+    OwnTree,
+    PartKind,
+    PatternKind,
     Plain,
+    Ports,
     Proof,
     Protected,
+    Recipient,
+    Resolver,
     Route,
     Str,
+    SubLoop,
     Table,
-    Target,
+    TargetKind,
     Time,
     Variables,
     Whole,
     Words,
     table,
 )
-from little_loops.fsm.schema import AS_ERROR, CURRENT, DEFAULT_HOST, HOST_NAMES
+from little_loops.fsm.schema import AS_ERROR, CURRENT, DEFAULT_HOST, HOST_NAMES, NOISE, OCCASIONS
 
 PARADIGMS = ("goal", "convergence", "invariants", "imperative", "relay", "fsm")
-TO_STATE = Target()
-OR_AGAIN = Target((CURRENT,))
-ON_RESUME = Target((CURRENT, AS_ERROR))
+TO_STATE = TargetKind()
+OR_AGAIN = TargetKind((CURRENT,))
+ON_RESUME = TargetKind((CURRENT, AS_ERROR))
 ACTION_TYPES = ("shell", "slash", "prompt")
 OPERATORS = OneOf(("eq", "ne", "lt", "le", "gt", "ge"))
 
@@ -68,8 +80,25 @@ _IDLE = Field(
     "none",
     "10m",
 )
-_HOST = Field("host", Agent(), "the agent CLI that runs slash commands and prompts", DEFAULT_HOST)
-_ACTION_SETTINGS = (_ENV, _CWD, _SHELL, _GRACE, _IDLE, _HOST)
+_HOST = Field(
+    "host", HostKind(), "the agent CLI that runs slash commands and prompts", DEFAULT_HOST
+)
+_FALLBACK = Field(
+    "fallback",
+    ListOf(HostKind(), most=10),
+    "agents that take a turn, in this order, if `host` has hit a usage limit, is overloaded or not"
+    " installed",
+    "[]",
+    "[codex]",
+)
+_FALLBACK_ON = Field(
+    "fallback_on",
+    ListOf(OneOf(("auth", "billing"))),
+    "further failures that give the turn to the next agent of `fallback`",
+    "[]",
+    "[auth, billing]",
+)
+_ACTION_SETTINGS = (_ENV, _CWD, _SHELL, _GRACE, _IDLE, _HOST, _FALLBACK, _FALLBACK_ON)
 
 COMMON = (
     Field("name", Name("loop", LOOP_NAME), "identifies the loop and its runs", "the file's name"),
@@ -102,6 +131,20 @@ COMMON = (
         "whether and how the run proves that the check passed on the files it leaves",
         "true for loops with an agent action",
         "{protect: [tests/], clean: true}",
+    ),
+    Field(
+        "hooks",
+        PartKind("hooks"),
+        "commands to run around the run and its states, and for events",
+        None,
+        "{before_run: ./up.sh, after_run: ./down.sh}",
+    ),
+    Field(
+        "notify",
+        ListOf(PartKind("notify"), 1, 10),
+        "who is notified when a run waits, fails or completes",
+        "nobody but those in the user's config file",
+        '[{to: "${env.LL_NTFY}", when: [waits, failed]}]',
     ),
     Field("max_iterations", Whole(1), "maximum number of iterations", "50", "20"),
     Field("backoff", Time(zero=True), "wait between iterations", "0", "2s"),
@@ -138,6 +181,20 @@ COMMON = (
         "5",
     ),
     Field(
+        "result",
+        Environment(),
+        "values that the run hands to the run that started it, filled in when it ends",
+        "{}",
+        '{coverage: "${captured.measure.output}"}',
+    ),
+    Field(
+        "worktree",
+        OwnTree("own_worktree"),
+        "let the run work in a git worktree of its own, outside the project",
+        "false",
+        "{setup: npm ci}",
+    ),
+    Field(
         "max_tokens",
         Whole(1, 10**15),
         "maximum number of tokens the run's agents may use",
@@ -168,7 +225,7 @@ _STATE_SETTINGS = (
     ),
     Field(
         "condition",
-        Judge(),
+        ConditionKind(),
         "how the result becomes a verdict",
         "{type: exit_code}",
         aliases=("check_condition",),
@@ -183,6 +240,13 @@ _STATE_SETTINGS = (
         "false",
     ),
     Field(
+        "repeat",
+        Whole(1, 1000),
+        "how often the command is run for one measurement; the median counts",
+        "1",
+        "5",
+    ),
+    Field(
         "label",
         Plain(),
         "text shown instead of the action: `running LABEL...`",
@@ -192,11 +256,25 @@ _STATE_SETTINGS = (
     Field("timeout", Time(), "maximum time for this action", "none", "5m"),
     Field(
         "retry",
-        Part("retry"),
+        PartKind("retry"),
         "how transitions to `$current` are retried",
         example="{max: 3, backoff: 10s}",
     ),
     Field("context", Variables(), "variables of this state; they override the loop's", "{}"),
+    Field(
+        "before",
+        HookCommand("state_hook"),
+        "a hook that runs before the action, inside the loop's `before_state`",
+        None,
+        "./lease.sh",
+    ),
+    Field(
+        "after",
+        HookCommand("state_hook"),
+        "a hook that runs when the verdict is known, inside the loop's `after_state`",
+        None,
+        "./release.sh",
+    ),
 )
 _TRANSITIONS = (
     Field("next", OR_AGAIN, "the next state when no `on_…` applies", example="check"),
@@ -248,11 +326,94 @@ _TRANSITIONS = (
         "[ship, polish]",
     ),
 )
+_RUNS = (
+    Field(
+        "loop",
+        SubLoop(),
+        "the loop to run instead of an action: one of this project by name or path, or a definition",
+        example="fix-types",
+    ),
+    Field(
+        "with",
+        Variables(),
+        "values for the `context` of that loop",
+        "{}",
+        '{dir: "${context.dir}"}',
+    ),
+    Field(
+        "limits",
+        PartKind("limits"),
+        "limits for that loop, lower than its own",
+        None,
+        "{max_iterations: 5, max_cost_usd: 1}",
+    ),
+)
+_BRANCHES = (
+    Field(
+        "for_each",
+        ForEach(),
+        "run the action or loop once for each of these items, several at a time: a list, a text"
+        " that is a JSON array or has an item on each line, or files",
+        None,
+        '"${captured.changed.output}"',
+    ),
+    Field(
+        "as",
+        Name("variable", VARIABLE_NAME),
+        "with `for_each`: the name of the item, `${branch.NAME}`",
+        "item",
+        "file",
+    ),
+    Field(
+        "branches",
+        BranchMap(),
+        "what to run at the same time, each with its own action or loop",
+        None,
+        "{lint: {action: ruff check .}, types: {action: mypy src}}",
+    ),
+    Field(
+        "matrix",
+        Matrix(),
+        "run the action or loop once for each combination of these values: `${branch.NAME}`",
+        None,
+        '{python: ["3.11", "3.12"], db: [sqlite, postgres]}',
+    ),
+    Field(
+        "exclude",
+        ListOf(Variables(), 1),
+        "with `matrix`: combinations that are left out",
+        None,
+        '[{python: "3.11", db: postgres}]',
+    ),
+    Field("max_parallel", Whole(1, 1000), "how many branches run at once", "4", "8"),
+    Field(
+        "join",
+        Join(),
+        "how many branches have to pass: `all`, `any`, a number or a percentage",
+        "all",
+        '"80%"',
+    ),
+    Field(
+        "fail_fast",
+        Flag(),
+        "stop the other branches as soon as enough have failed",
+        "false for `join: all`; otherwise they are always stopped",
+    ),
+)
 STATE = table(
     "a state",
     _STATE_SETTINGS[0],
     _STATE_SETTINGS[1]._replace(kind=OneOf(ACTION_TYPES, made=("builtin",))),
     _STATE_SETTINGS[2],
+    *_RUNS,
+    *_BRANCHES,
+    Field(
+        "worktree",
+        OwnTree("worktree"),
+        "let that loop, or each branch, work in a git worktree of its own, and merge what was done",
+        "false",
+        "{check: make test}",
+    ),
     *_TRANSITIONS,
     *_STATE_SETTINGS[3:],
     *_ACTION_SETTINGS,
@@ -263,12 +424,35 @@ COMMAND = table(
     *_STATE_SETTINGS[1:],
     *_ACTION_SETTINGS,
 )
+BRANCH = table(
+    "a branch",
+    *_STATE_SETTINGS[:3],
+    *_RUNS,
+    *(field for field in _STATE_SETTINGS if field.name in ("label", "timeout", "context")),
+    *_ACTION_SETTINGS,
+)
+GLOB = table(
+    "`for_each`",
+    Field(
+        "glob",
+        Str(),
+        "the files and directories that match, in the project; `**` for any directories",
+        required=True,
+        example='"src/**/*.py"',
+    ),
+)
 STEP = table(
     "a step",
     Field("name", Name("step", STATE_NAME), "the name of its state", "step_0, step_1, …"),
     *COMMAND.fields,
 )
-COMMANDS: Mapping[str, Table] = {"command": COMMAND, "step": STEP}
+_OF_LOOP_COMMAND = (_RUNS[0]._replace(required=True), *_RUNS[1:], *COMMAND.fields[1:])
+COMMANDS: Mapping[str, Table] = {
+    "command": COMMAND,
+    "step": STEP,
+    "loop command": table("a command", *_OF_LOOP_COMMAND),
+    "loop step": table("a step", STEP.fields[0], *_OF_LOOP_COMMAND),
+}
 TRANSITIONS = frozenset(name for field in _TRANSITIONS for name in (field.name, *field.aliases))
 
 RETRY = table(
@@ -284,6 +468,93 @@ RETRY = table(
     Field("factor", Num(1), "factor by which each wait grows", "2"),
     Field("max_backoff", Time(zero=True), "the longest wait", "60", "5m"),
 )
+
+LIMITS = table(
+    "`limits`",
+    Field("max_iterations", Whole(1), "maximum number of iterations", "the loop's", "5"),
+    Field(
+        "max_cost_usd",
+        Num(0, above=True),
+        "maximum cost of its agents, in US dollars",
+        "the loop's",
+        "1",
+    ),
+    Field("timeout", Time(), "maximum running time", "the loop's", "10m"),
+)
+
+_PORT_NUMBER = Whole(1, 65_535)
+_WORKTREE = (
+    Field(
+        "from",
+        Plain(),
+        "the commit it begins at; `working-tree` adds what is not committed",
+        "HEAD",
+        "main",
+    ),
+    Field(
+        "setup", Plain(), "a command to run in each worktree, before anything else", None, "npm ci"
+    ),
+    Field(
+        "copy",
+        ListOf(InProject(), 1),
+        "files and directories to copy that git does not track",
+        "[]",
+        "[.env]",
+    ),
+    Field(
+        "link",
+        ListOf(InProject(), 1),
+        "directories whose content is linked",
+        "[]",
+        "[node_modules]",
+    ),
+    Field(
+        "ports",
+        Ports(),
+        "environment variables that get a different port number in each worktree, starting from this"
+        " one",
+        "{}",
+        "{PORT: 3000}",
+    ),
+)
+_MERGE = Field(
+    "merge",
+    OneOf(("merge", "squash", "none")),
+    "how its work gets into the branch that is checked out: as a merge, as one commit, or not at all",
+    "merge",
+    "squash",
+)
+_MERGE_CHECK = Field(
+    "check",
+    Plain(),
+    "a command that judges each merged tree, in a clean copy; only what passes is merged",
+    None,
+    "make test",
+)
+_RESOLVE = (
+    Field(
+        "resolve",
+        Resolver(),
+        "a loop or action that repairs a branch that conflicts or fails `check`; it works in the "
+        "worktree of that branch, and `${branch.conflict}` has the files and the reason",
+        None,
+        "fix-conflict",
+    ),
+    Field("tries", Whole(1, 100), "how often `resolve` may try for each branch", "1", "2"),
+)
+_KEEP = Field(
+    "keep",
+    OneOf(("failed", "always", "never")),
+    "which worktrees are kept; one with uncommitted content is never removed",
+    "failed",
+    "always",
+)
+WORKTREE_TABLES: Mapping[str, Table] = {
+    "worktree": table("`worktree`", *_WORKTREE, _MERGE, _MERGE_CHECK, *_RESOLVE, _KEEP),
+    "own_worktree": table(
+        "`worktree`", *_WORKTREE, _MERGE._replace(default="none"), _MERGE_CHECK, _KEEP
+    ),
+}
 
 EVIDENCE = table(
     "`evidence`",
@@ -331,11 +602,106 @@ EXISTING = table(
     "`protect`",
     Field(
         "existing",
-        ListOf(Pattern(), 1),
+        ListOf(PatternKind(), 1),
         "existing files are protected; new files are allowed",
         None,
         "[tests/]",
         required=True,
+    ),
+)
+
+_HOOK_ACTION = Field(
+    "action",
+    Str(),
+    "the shell command; details of the event are passed as JSON on standard input",
+    None,
+    "./notify.sh",
+    required=True,
+)
+_HOOK_TIMEOUT = Field("timeout", Time(), "maximum time for the hook", "30", "2m")
+_HOOK_ENV = Field("env", Environment(), "environment variables for the hook", "{}", "{LEVEL: high}")
+_HOOK_REQUIRED = Field(
+    "required",
+    Flag(),
+    "whether its failure is an error, and not only a warning",
+    "true for hooks before something, false for hooks after something",
+)
+_HOOK_STATES = Field(
+    "states",
+    ListOf(TO_STATE, 1),
+    "the states that the hook is for",
+    "every state with an action",
+    "[deploy, rollback]",
+)
+HOOK_TABLES: Mapping[str, Table] = {
+    "run_hook": table(
+        "a hook before the run", _HOOK_ACTION, _HOOK_TIMEOUT, _HOOK_REQUIRED, _HOOK_ENV
+    ),
+    "states_hook": table(
+        "a hook for states", _HOOK_ACTION, _HOOK_TIMEOUT, _HOOK_REQUIRED, _HOOK_STATES, _HOOK_ENV
+    ),
+    "state_hook": table(
+        "a hook of a state", _HOOK_ACTION, _HOOK_TIMEOUT, _HOOK_REQUIRED, _HOOK_ENV
+    ),
+    "beside_hook": table("a hook that changes nothing", _HOOK_ACTION, _HOOK_TIMEOUT, _HOOK_ENV),
+}
+HOOKS = table(
+    "`hooks`",
+    Field(
+        "before_run",
+        HookCommand("run_hook"),
+        "runs whenever the run is started or resumed, before anything else",
+        None,
+        "./up.sh",
+    ),
+    Field(
+        "before_state",
+        HookCommand("states_hook"),
+        "runs when a state with an action is entered, before the action",
+        None,
+        "./lease.sh",
+    ),
+    Field(
+        "after_state",
+        HookCommand("states_hook"),
+        "runs when the verdict of a state with an action is known, before the transition",
+        None,
+        "{action: ./trace.sh, states: [deploy]}",
+    ),
+    Field(
+        "after_run",
+        HookCommand("beside_hook"),
+        "runs whenever the run ends, pauses or is stopped; not after a kill",
+        None,
+        "./down.sh",
+    ),
+    Field(
+        "events",
+        EventCommands(),
+        "hooks that run alongside the run, each for a kind of event",
+        "{}",
+        "{loop_paused: ./notify.sh}",
+    ),
+)
+
+NOTIFY = table(
+    "an entry of `notify`",
+    Field(
+        "to",
+        Recipient(),
+        "`ntfy://SERVER/TOPIC`, the URL of a webhook that takes Slack messages, or a shell command,"
+        " which gets the notification as JSON on its standard input; in a URL, `${env.NAME}` is"
+        " filled in",
+        None,
+        "${env.LL_NTFY}",
+        required=True,
+    ),
+    Field(
+        "when",
+        ListOf(OneOf(OCCASIONS), 1),
+        "on which occasions",
+        "[waits, failed, completed]",
+        "[waits, failed]",
     ),
 )
 
@@ -384,6 +750,7 @@ _TYPE = Field(
             "all",
             "any",
             "not",
+            "judge",
         )
     ),
     "what kind of condition",
@@ -397,6 +764,21 @@ _SOURCE = Field(
     "${captured.count.output}",
 )
 _OPERATOR = Field("operator", OPERATORS, "how to compare the value with the target", "eq", "le")
+_KEEP = Field(
+    "keep",
+    OneOf(("best",)),
+    "`best`: revert a change that is not better, so that the best files are kept",
+    "changes stay, whatever they measure",
+    "best",
+)
+_MIN_GAIN = Field(
+    "min_gain",
+    Num(0, words=(NOISE,)),
+    "a change is kept only if it improves the number by more than this; `noise` is twice the"
+    " difference between two measurements of the start",
+    NOISE,
+    "2.5",
+)
 _NUMBER_TARGET = Field(
     "target", Num(template=True), "the number to compare with", None, "0", required=True
 )
@@ -450,6 +832,8 @@ CONDITIONS: Mapping[str, Table] = {
             "with `min`, the target or less is enough; with `max`, the target or more",
         ),
         Field("patience", Whole(1), "measurements without progress that count as a stall", "1"),
+        _KEEP,
+        _MIN_GAIN,
     ),
     "verdict": _condition(
         "verdict",
@@ -459,7 +843,7 @@ CONDITIONS: Mapping[str, Table] = {
         "all",
         Field(
             "of",
-            ListOf(Judge(inside=True), 1),
+            ListOf(ConditionKind(inside=True), 1),
             "conditions that must all pass",
             None,
             "[{type: exit_code}, {type: output_contains, pattern: ok}]",
@@ -470,7 +854,7 @@ CONDITIONS: Mapping[str, Table] = {
         "any",
         Field(
             "of",
-            ListOf(Judge(inside=True), 1),
+            ListOf(ConditionKind(inside=True), 1),
             "conditions of which at least one must pass",
             None,
             "[{type: exit_code}, {type: output_contains, pattern: ok}]",
@@ -479,15 +863,41 @@ CONDITIONS: Mapping[str, Table] = {
     ),
     "not": _condition(
         "not",
-        Field("of", Judge(inside=True), "the condition that must fail", required=True),
+        Field("of", ConditionKind(inside=True), "the condition that must fail", required=True),
+    ),
+    "judge": table(
+        "a condition of type `judge`",
+        _TYPE,
+        Field(
+            "question",
+            Plain(),
+            "what a second agent, which may only read, has to answer before a pass counts",
+            None,
+            "Does the change fix the cause, without weakening a test?",
+            required=True,
+        ),
+        Field("host", HostKind(), "the agent that judges; `command` cannot", "that of the state"),
+        Field(
+            "sees",
+            ListOf(Plain(), 1),
+            "what it gets: `diff` (since the start of the run), `output` (of the check), and files",
+            "[diff]",
+            "[diff, output, plan.md]",
+        ),
+        Field("timeout", Time(), "how long it may take", "10m", "5m"),
     ),
 }
 
 CONSTRAINT = table(
     "a constraint",
     Field("name", Plain(), "the name of its states", None, "tests-pass", required=True),
-    Field("check", Command(), "the command that checks whether it holds", required=True),
-    Field("fix", Command(), "the command that fixes it", "a violation ends the run as failed"),
+    Field("check", ActionKind(), "the command that checks whether it holds", required=True),
+    Field(
+        "fix",
+        ActionKind(loops=True),
+        "the command that fixes it",
+        "a violation ends the run as failed",
+    ),
 )
 
 TASK = table(
@@ -496,7 +906,7 @@ TASK = table(
     Field(
         "state",
         InProject(globs=True),
-        "a JSON file; the object whose `id` or `project_number` is the id gets `status` and `artifacts`",
+        "a JSON file; `status` and `artifacts` are set in the object whose `id` or `project_number` is the task's `id`",
         None,
         "specs/state.json",
     ),
@@ -509,7 +919,7 @@ TASK = table(
     ),
 )
 
-_COMMANDS = ListOf(Command(), 1)
+_COMMANDS = ListOf(ActionKind(loops=True), 1)
 OWN: Mapping[str, tuple[Field, ...]] = {
     "goal": (
         Field(
@@ -530,9 +940,11 @@ OWN: Mapping[str, tuple[Field, ...]] = {
         ),
     ),
     "convergence": (
-        Field("check", Command(), "the command that prints the number", required=True),
+        Field("check", ActionKind(), "the command that prints the number", required=True),
         Field("toward", Num(template=True), "the number to reach", None, "0", required=True),
-        Field("using", Command(), "the command that improves the number", required=True),
+        Field(
+            "using", ActionKind(loops=True), "the command that improves the number", required=True
+        ),
         Field("tolerance", Num(0, template=True), "how close to the target is close enough", "0"),
         Field("patience", Whole(1), "measurements without progress before the run stops", "1"),
         Field(
@@ -540,11 +952,13 @@ OWN: Mapping[str, tuple[Field, ...]] = {
             OneOf(("min", "max")),
             "with `min`, the target or less is enough; with `max`, the target or more",
         ),
+        _KEEP,
+        _MIN_GAIN,
     ),
     "invariants": (
         Field(
             "constraints",
-            ListOf(Part("constraint"), 1),
+            ListOf(PartKind("constraint"), 1),
             "what must hold, each with its check and its fix",
             None,
             "[{name: tests, check: make test, fix: make fix}]",
@@ -555,7 +969,7 @@ OWN: Mapping[str, tuple[Field, ...]] = {
     "imperative": (
         Field(
             "steps",
-            ListOf(Command("step"), 1),
+            ListOf(ActionKind("step", loops=True), 1),
             "the commands, in order",
             None,
             "[make build, {name: test, action: make test}]",
@@ -563,7 +977,7 @@ OWN: Mapping[str, tuple[Field, ...]] = {
         ),
         Field(
             "condition",
-            Judge(),
+            ConditionKind(),
             "when to stop; `source` names a step, default the first",
             None,
             "{type: exit_code, source: step_0}",
@@ -572,7 +986,7 @@ OWN: Mapping[str, tuple[Field, ...]] = {
         ),
     ),
     "relay": (
-        Field("agent", Command(), "the action each turn runs", required=True),
+        Field("agent", ActionKind(), "the action each turn runs", required=True),
         Field("plan", InProject(globs=True), "the plan to carry out", required=True),
         Field(
             "metadata",
@@ -583,14 +997,14 @@ OWN: Mapping[str, tuple[Field, ...]] = {
         ),
         Field(
             "check",
-            Command(),
+            ActionKind(),
             "the command that decides whether the plan is implemented",
             "the agent's own report",
             "make test",
         ),
         Field(
             "task",
-            Part("task"),
+            PartKind("task"),
             "the task the plan belongs to; its status is kept up to date",
             None,
             "{id: 886, state: specs/state.json, todo: TODO.md}",
@@ -617,7 +1031,7 @@ CHECK_FIX = table(
     ),
     Field(
         "fix",
-        Commands(),
+        Commands(loops=True),
         "what runs when a check fails; then all checks run again",
         None,
         "{action: 'Fix the code, not the tests.', action_type: prompt}",
@@ -627,7 +1041,14 @@ CHECK_FIX = table(
 )
 """The short form of a goal, for a file with neither `paradigm` nor `states`."""
 FORM_TABLES: Mapping[str, Table] = {**PARADIGM_TABLES, "check_fix": CHECK_FIX}
-PARTS: Mapping[str, Table] = {"retry": RETRY, "constraint": CONSTRAINT, "task": TASK}
+PARTS: Mapping[str, Table] = {
+    "retry": RETRY,
+    "constraint": CONSTRAINT,
+    "task": TASK,
+    "hooks": HOOKS,
+    "limits": LIMITS,
+    "notify": NOTIFY,
+}
 
 OTHER_WORDS = {
     "on_success": "on_pass",

@@ -23,9 +23,9 @@ from little_loops.authoring.paradigms.assembly import (
     with_field,
 )
 from little_loops.authoring.paradigms.goal import derived_name
-from little_loops.authoring.yaml.nodes import Entry, Map, Node, Text, mapping, text
-from little_loops.fsm.actions import Shell, parse_action
-from little_loops.fsm.schema import ActionType
+from little_loops.authoring.yaml.nodes import Entry, List, Map, Node, Text, mapping, text
+from little_loops.fsm.actions import is_shells, parse_action
+from little_loops.fsm.schema import JUDGE, ActionType
 
 KEYS = ("goal", "check", "fix")
 FAILURES = "1-125"
@@ -56,7 +56,28 @@ def _check(name: str, command: Node, **transitions: str) -> Piece:
     if not _is_shell(piece.fields):
         return piece
     condition = {"type": text("exit_code", command), "fail": text(FAILURES, command)}
-    return with_field(piece, "condition", mapping(condition, command))
+    default = mapping(condition, command)
+    return with_field(_with_judge(piece, default), "condition", default)
+
+
+def _with_judge(piece: Piece, default: Map) -> Piece:
+    """Return the piece with its judge, if that is its only condition, after the default one."""
+    entries = tuple(
+        entry._replace(value=_both(default, entry.value)) if _is_judge(entry) else entry
+        for entry in piece.fields.entries
+    )
+    return piece._replace(fields=piece.fields._replace(entries=entries))
+
+
+def _is_judge(entry: Entry) -> bool:
+    kind = entry.value.get("type") if isinstance(entry.value, Map) else None
+    is_condition = entry.key.text in ("condition", "check_condition")
+    return is_condition and isinstance(kind, Text) and kind.text == JUDGE
+
+
+def _both(default: Map, judge: Node) -> Map:
+    of = List((default, judge), judge.mark)
+    return mapping({"type": text("all", judge), "of": of}, judge)
 
 
 def _is_shell(fields: Map) -> bool:
@@ -64,7 +85,7 @@ def _is_shell(fields: Map) -> bool:
     action, declared = fields.get("action"), fields.get("action_type")
     kinds: dict[str, ActionType] = {"slash": "slash", "prompt": "prompt"}
     kind = kinds.get(declared.text) if isinstance(declared, Text) else None
-    return isinstance(action, Text) and isinstance(parse_action(action.text, kind), Shell)
+    return isinstance(action, Text) and is_shells(parse_action(action.text, kind))
 
 
 def _paradigm(root: Map) -> Entry:

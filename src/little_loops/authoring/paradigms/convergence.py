@@ -19,7 +19,9 @@ from little_loops.authoring.yaml.nodes import Entry, Map, Node, Text, mapping, t
 
 GIVEN_BY = {"metric_cmd": "check", "target": "toward", "tolerance": "tolerance"}
 """The variables that this paradigm sets, each with the field it comes from."""
-KEYS = ("check", "toward", "using", "tolerance", "patience", "direction", "context")
+JUDGED_BY = ("patience", "direction", "keep", "min_gain")
+"""The fields that belong to the condition."""
+KEYS = ("check", "toward", "using", "tolerance", *JUDGED_BY, "context")
 
 
 def expand(root: Map, stem: str) -> Map:
@@ -46,7 +48,7 @@ def _measure(root: Map) -> Piece:
 def _check_fields(root: Map, check: Map) -> Map:
     """Return the check's fields with `${context.metric_cmd}` as action, and a complete condition."""
     action = check.get("action")
-    more = tuple(entry for entry in root.entries if entry.key.text in ("patience", "direction"))
+    more = tuple(entry for entry in root.entries if entry.key.text in JUDGED_BY)
     others = [_with_entries(entry, more) for entry in check.entries if entry.key.text != "action"]
     if more and not any(entry.key.text == "condition" for entry in others):
         others.append(_implied(root, more))
@@ -55,7 +57,7 @@ def _check_fields(root: Map, check: Map) -> Map:
 
 
 def _with_entries(entry: Entry, more: tuple[Entry, ...]) -> Entry:
-    """Return the author's own condition with `patience` and `direction` added.
+    """Return the author's own condition with the paradigm's fields for it added.
 
     If its type does not have these keys, the reader reports them at their place.
     """
@@ -65,7 +67,7 @@ def _with_entries(entry: Entry, more: tuple[Entry, ...]) -> Entry:
 
 
 def _implied(root: Map, more: tuple[Entry, ...]) -> Entry:
-    """Return the condition that `on_target` implies, with `patience` and `direction`."""
+    """Return the condition that `on_target` implies, with the paradigm's fields for it."""
     near, toward = more[0].value, root.get("toward")
     fields: dict[str, Node] = {
         "type": text("convergence", near),

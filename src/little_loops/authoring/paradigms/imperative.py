@@ -27,7 +27,10 @@ def expand(root: Map, stem: str) -> Map:
 
 
 def _judged_later(step: Piece) -> Piece:
-    """Return the step with the fields that leave judging it to `evaluate`."""
+    """Return the step with the fields that leave judging it to `evaluate`; the ending of a loop is
+    judged there anyway."""
+    if "loop" in step.fields:
+        return step
     return flag(flag(step, "capture_exit"), "check")
 
 

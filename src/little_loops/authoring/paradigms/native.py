@@ -33,7 +33,6 @@ def read(root: Map, reader: Reader, name: str) -> Native:
     """
     given = reader.fields(root, LOOP, "the loop")
     lost = reader.spoiled | {each for each in ("initial", "states") if each not in given}
-    states = given.get("states", {})
-    stand_ins = {"name": name, "initial": next(iter(states), ""), "states": states}
+    stand_ins = {"name": name, "initial": "", "states": {}}
     loop = FSMLoop.from_dict({**stand_ins, **given})
     return Native(loop, Places(reader.source, root), Gaps(lost, reader.states))

@@ -4,8 +4,8 @@ The parser's events become nodes one by one, so the limits on bytes, nodes and l
 anything is built. Everything beyond plain data (tags, anchors, aliases, merge keys, several
 documents) is rejected here with its place, and the rest of the file is still read.
 
-Not here: what a plain scalar means (`scalars`), explaining the parser's errors (`syntax`), what
-keys are for (`fields`). Nothing else imports yaml.
+Not here: the parser itself (`pyyaml`), what a plain scalar means (`scalars`), explaining the parser's
+errors (`syntax`), what keys are for (`fields`).
 """
 
 from __future__ import annotations
@@ -14,8 +14,11 @@ from itertools import repeat
 from operator import itemgetter
 from typing import Any
 
-from yaml.error import YAMLError
-from yaml.events import (
+from little_loops.authoring.messages import shown
+from little_loops.authoring.yaml.nodes import Entry, List, Map, Mark, Node, Text
+from little_loops.authoring.yaml.places import Source
+from little_loops.authoring.yaml.pyyaml import (
+    FASTEST,
     AliasEvent,
     DocumentStartEvent,
     MappingEndEvent,
@@ -24,14 +27,8 @@ from yaml.events import (
     SequenceEndEvent,
     SequenceStartEvent,
     StreamEndEvent,
+    YAMLError,
 )
-from yaml.parser import Parser
-from yaml.reader import Reader
-from yaml.scanner import Scanner
-
-from little_loops.authoring.messages import shown
-from little_loops.authoring.yaml.nodes import Entry, List, Map, Mark, Node, Text
-from little_loops.authoring.yaml.places import Source
 from little_loops.authoring.yaml.scalars import WORDS, other_than_words
 from little_loops.errors import Problem
 from little_loops.records import NamedTuple
@@ -53,24 +50,6 @@ class Document(NamedTuple):
     root: Node | None
     problems: tuple[Problem, ...]
     source: Source
-
-
-class PureParser(Reader, Scanner, Parser):
-    """PyYAML's pure Python parser, for systems without the one in C."""
-
-    def __init__(self, text: str) -> None:
-        Reader.__init__(self, text)
-        Scanner.__init__(self)
-        Parser.__init__(self)
-
-
-FASTEST: Any = PureParser
-try:
-    from yaml._yaml import CParser
-
-    FASTEST = CParser
-except ImportError:  # pragma: no cover - every wheel has it
-    pass
 
 
 def parse(text: str | bytes, file: str, parser: Any = FASTEST) -> Document:
@@ -298,7 +277,7 @@ class _Tree:
             "LL008",
             f"aliases are not allowed: `*{shown(event.anchor)}`",
             mark,
-            f'write the value out; if you mean this text, quote it: "*{shown(event.anchor)}"',
+            f'write the value out; if you meant it as text, quote it: "*{shown(event.anchor)}"',
         )
         return _BROKEN._replace(mark=mark)
 
@@ -315,7 +294,7 @@ class _Tree:
         )
 
     def begin(self, event: Any) -> None:
-        """Start a document; report it if it is the second one."""
+        """Start a document; report a second one, and directives such as `%TAG`."""
         if self.top:
             self.report(
                 "LL007",

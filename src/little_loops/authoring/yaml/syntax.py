@@ -36,7 +36,7 @@ class Complaint(NamedTuple):
         return self.source.lines[mark.line] if mark.line < len(self.source.lines) else ""
 
 
-class Finding(NamedTuple):
+class SyntaxFinding(NamedTuple):
     code: str
     message: str
     mark: Mark
@@ -54,14 +54,14 @@ def explain(error: Any, source: Source) -> Problem:
         if found is not None:
             break
     else:
-        found = Finding("LL020", f"this is not YAML: {shown(problem)}", at, _LOOK_AROUND)
+        found = SyntaxFinding("LL020", f"this is not YAML: {shown(problem)}", at, _LOOK_AROUND)
     return Problem(found.code, found.message, source.place(_inside(found.mark, source)), found.help)
 
 
 _LOOK_AROUND = "look at this line and the one before: indentation, quotes, brackets, colons"
 
 
-def _tab(complaint: Complaint) -> Finding | None:
+def _tab(complaint: Complaint) -> SyntaxFinding | None:
     """Recognise a tab in the indentation."""
     line = complaint.line(complaint.at)
     if (
@@ -70,7 +70,7 @@ def _tab(complaint: Complaint) -> Finding | None:
     ):
         return None
     blanks = len(line) - len(line.lstrip())
-    return Finding(
+    return SyntaxFinding(
         "LL021",
         "YAML does not allow tabs for indentation",
         Mark(complaint.at.line, complaint.at.column, blanks),
@@ -78,13 +78,13 @@ def _tab(complaint: Complaint) -> Finding | None:
     )
 
 
-def _unclosed_quote(complaint: Complaint) -> Finding | None:
+def _unclosed_quote(complaint: Complaint) -> SyntaxFinding | None:
     """Recognise a quote that is never closed."""
     ended = "end of stream" in complaint.problem or "unexpected document" in complaint.problem
     if "quoted scalar" not in complaint.context or not ended:
         return None
     quote = complaint.line(complaint.began)[complaint.began.column : complaint.began.column + 1]
-    return Finding(
+    return SyntaxFinding(
         "LL022",
         "this quote is never closed",
         _to_end(complaint, complaint.began),
@@ -92,13 +92,13 @@ def _unclosed_quote(complaint: Complaint) -> Finding | None:
     )
 
 
-def _escape(complaint: Complaint) -> Finding | None:
+def _escape(complaint: Complaint) -> SyntaxFinding | None:
     """Recognise an invalid escape in double quotes."""
     if "quoted scalar" not in complaint.context:
         return None
     line = complaint.line(complaint.at)
     column = max(0, line.rfind("\\", 0, complaint.at.column + 1))
-    return Finding(
+    return SyntaxFinding(
         "LL028",
         f"`{shown(line[column : column + 2])}` is not a YAML escape sequence",
         Mark(complaint.at.line, column, column + 2),
@@ -106,7 +106,7 @@ def _escape(complaint: Complaint) -> Finding | None:
     )
 
 
-def _template_in_brackets(complaint: Complaint) -> Finding | None:
+def _template_in_brackets(complaint: Complaint) -> SyntaxFinding | None:
     """Recognise `{action: ${context.x}}`, where the second brace starts a mapping in YAML."""
     line, at = complaint.line(complaint.at), complaint.at.column
     if "flow" not in complaint.context or line[max(0, at - 1) : at + 1] != "${":
@@ -115,7 +115,7 @@ def _template_in_brackets(complaint: Complaint) -> Finding | None:
     assert before is not None, "every part of the pattern is optional"
     start = before.end()
     end = start + len(line[start : _end_of_item(line, at)].rstrip())
-    return Finding(
+    return SyntaxFinding(
         "LL030",
         "inside brackets and braces, text with `${` must be quoted",
         Mark(complaint.at.line, start, end),
@@ -133,12 +133,12 @@ def _end_of_item(line: str, at: int) -> int:
     return len(line.rstrip())
 
 
-def _unclosed_bracket(complaint: Complaint) -> Finding | None:
+def _unclosed_bracket(complaint: Complaint) -> SyntaxFinding | None:
     """Recognise a bracket or brace that is never closed."""
     if "flow sequence" not in complaint.context and "flow mapping" not in complaint.context:
         return None
     bracket, end = ("[", "]") if "sequence" in complaint.context else ("{", "}")
-    return Finding(
+    return SyntaxFinding(
         "LL023",
         f"this `{bracket}` is not closed",
         complaint.began,
@@ -146,7 +146,7 @@ def _unclosed_bracket(complaint: Complaint) -> Finding | None:
     )
 
 
-def _colon_in_value(complaint: Complaint) -> Finding | None:
+def _colon_in_value(complaint: Complaint) -> SyntaxFinding | None:
     """Recognise an unquoted value that contains a colon, or a line indented too far."""
     if "mapping values are not allowed" not in complaint.problem:
         return None
@@ -154,7 +154,7 @@ def _colon_in_value(complaint: Complaint) -> Finding | None:
     key = _KEY.match(line)
     if key is not None and key.end() <= complaint.at.column:
         mark = Mark(complaint.at.line, key.end() + _blanks(line[key.end() :]), len(line.rstrip()))
-        return Finding(
+        return SyntaxFinding(
             "LL024",
             "a value that contains `: ` must be quoted",
             mark,
@@ -163,14 +163,14 @@ def _colon_in_value(complaint: Complaint) -> Finding | None:
     return _indented_too_far(complaint, line)
 
 
-def _indented_too_far(complaint: Complaint, line: str) -> Finding:
+def _indented_too_far(complaint: Complaint, line: str) -> SyntaxFinding:
     """Return the finding for a line that is indented too far, or follows a key without a colon."""
     above = _line_above(complaint)
     text = complaint.line(above).strip()
-    if text and _KEY.match(text) is None and not text.startswith("- "):
+    if _KEY.match(text) is None and not text.startswith("- "):
         return _without_colon(complaint, above)
     mark = Mark(complaint.at.line, _blanks(line), complaint.at.column)
-    return Finding(
+    return SyntaxFinding(
         "LL025",
         "this line is indented too far",
         mark,
@@ -178,16 +178,16 @@ def _indented_too_far(complaint: Complaint, line: str) -> Finding:
     )
 
 
-def _missing_colon(complaint: Complaint) -> Finding | None:
+def _missing_colon(complaint: Complaint) -> SyntaxFinding | None:
     """Recognise a key without a colon."""
     return _without_colon(complaint, complaint.began) if "simple key" in complaint.context else None
 
 
-def _without_colon(complaint: Complaint, mark: Mark) -> Finding:
+def _without_colon(complaint: Complaint, mark: Mark) -> SyntaxFinding:
     """Return the finding for a key without a colon."""
     line = complaint.line(mark)
     word = line.strip().split(":")[0].split(" ")[0]
-    return Finding(
+    return SyntaxFinding(
         "LL026",
         "a key must be followed by a colon and a space",
         Mark(mark.line, _blanks(line), len(line.rstrip())),
@@ -195,7 +195,7 @@ def _without_colon(complaint: Complaint, mark: Mark) -> Finding:
     )
 
 
-def _first_character(complaint: Complaint) -> Finding | None:
+def _first_character(complaint: Complaint) -> SyntaxFinding | None:
     """Recognise unquoted text that begins with a special character."""
     starts = "cannot start any token" in complaint.problem
     if (
@@ -207,7 +207,7 @@ def _first_character(complaint: Complaint) -> Finding | None:
     mark = complaint.at if starts else complaint.began
     text = complaint.line(mark)[mark.column :].rstrip()
     sign = "a backtick" if text.startswith("`") else f"`{shown(text[:1])}`"
-    return Finding(
+    return SyntaxFinding(
         "LL027",
         f"text that begins with {sign} must be quoted",
         _to_end(complaint, mark),
@@ -215,11 +215,11 @@ def _first_character(complaint: Complaint) -> Finding | None:
     )
 
 
-def _block_header(complaint: Complaint) -> Finding | None:
+def _block_header(complaint: Complaint) -> SyntaxFinding | None:
     """Recognise text after `|` or `>`."""
     if "block scalar" not in complaint.context:
         return None
-    return Finding(
+    return SyntaxFinding(
         "LL029",
         "unexpected text after `|` or `>`",
         _to_end(complaint, complaint.began),
@@ -227,11 +227,11 @@ def _block_header(complaint: Complaint) -> Finding | None:
     )
 
 
-def _list_beside_key(complaint: Complaint) -> Finding | None:
+def _list_beside_key(complaint: Complaint) -> SyntaxFinding | None:
     """Recognise a list that starts on the line of its key."""
     if "sequence entries are not allowed" not in complaint.problem:
         return None
-    return Finding(
+    return SyntaxFinding(
         "LL025",
         "a list cannot begin on the same line as its key",
         complaint.at,
@@ -239,14 +239,14 @@ def _list_beside_key(complaint: Complaint) -> Finding | None:
     )
 
 
-def _after_quote(complaint: Complaint) -> Finding | None:
+def _after_quote(complaint: Complaint) -> SyntaxFinding | None:
     """Recognise text after a closing quote."""
     line, column = complaint.line(complaint.at), complaint.at.column
     quotes = (found.span(1) for found in _QUOTED.finditer(line) if found.end() >= column)
     start, _ = next(quotes, (column, column))
     if start >= column:
         return None
-    return Finding(
+    return SyntaxFinding(
         "LL029",
         "unexpected text after the closing quote",
         Mark(complaint.at.line, start, len(line.rstrip())),
@@ -254,13 +254,13 @@ def _after_quote(complaint: Complaint) -> Finding | None:
     )
 
 
-def _misplaced(complaint: Complaint) -> Finding | None:
+def _misplaced(complaint: Complaint) -> SyntaxFinding | None:
     """Recognise an indentation that matches no level, or a mix of list items and keys."""
     wanted = ("expected key", "block end", "'-' indicator", "document start")
     if not any(each in complaint.problem for each in wanted):
         return None
     line = complaint.line(complaint.at)
-    return Finding(
+    return SyntaxFinding(
         "LL025",
         "the indentation of this line does not match any line above",
         Mark(
@@ -270,25 +270,25 @@ def _misplaced(complaint: Complaint) -> Finding | None:
     )
 
 
-def _no_value(complaint: Complaint) -> Finding | None:
+def _no_value(complaint: Complaint) -> SyntaxFinding | None:
     """Recognise a character that is not a value."""
     if "node content" not in complaint.problem:
         return None
     sign = complaint.line(complaint.at)[complaint.at.column : complaint.at.column + 1]
     if not sign:
         return None
-    return Finding(
+    return SyntaxFinding(
         "LL020", f"`{shown(sign)}` is not a value", complaint.at, "remove it, or quote it"
     )
 
 
-def _directive(complaint: Complaint) -> Finding | None:
+def _directive(complaint: Complaint) -> SyntaxFinding | None:
     """Recognise a line that begins with `%`."""
     line = complaint.line(Mark(0, 0, 1))
     about = "directive" in complaint.context or "document" in complaint.problem
     if not line.startswith("%") or not about:
         return None
-    return Finding(
+    return SyntaxFinding(
         "LL027",
         "a line cannot begin with `%`, which starts a YAML directive",
         Mark(0, 0, len(line.rstrip())),
@@ -296,7 +296,7 @@ def _directive(complaint: Complaint) -> Finding | None:
     )
 
 
-RULES: tuple[Callable[[Complaint], Finding | None], ...] = (
+RULES: tuple[Callable[[Complaint], SyntaxFinding | None], ...] = (
     _tab,
     _directive,
     _unclosed_quote,
