@@ -9,14 +9,14 @@ import pytest
 
 from little_loops.hosts.base import (
     Activity,
+    AgentStarted,
+    AgentText,
     AuthFailed,
     Done,
     HostEvent,
     Outcome,
     Request,
     Retrying,
-    Started,
-    Text,
     Tokens,
     Usage,
 )
@@ -53,36 +53,38 @@ def ending(*events: object, request: Request = PROMPT, exit_code: int | None = 0
 
 def test_the_live_line_of_a_real_turn():
     assert play("claude", "edits_a_file").events == [
-        Started("11111111-1111-4111-8111-111111111111", "claude-opus-4-8[1m]"),
+        AgentStarted("11111111-1111-4111-8111-111111111111", "claude-opus-4-8[1m]"),
         Usage(100, 1, None),
-        Text("I will write it."),
+        AgentText("I will write it."),
         Activity("Writing src/models.py"),
         Done("Writing src/models.py", "", ("src/models.py",)),
         Usage(200, 2, None),
-        Text("Written."),
+        AgentText("Written."),
         Usage(200, 40, 0.002),
     ]
 
 
 def test_only_the_main_thread_speaks():
-    texts = [e.text for e in play("claude", "subagent").events if isinstance(e, Text)]
+    texts = [e.text for e in play("claude", "subagent").events if isinstance(e, AgentText)]
     assert texts == ["All is well."]
-    texts = [e.text for e in play("claude", "tool_quotes_a_marker").events if isinstance(e, Text)]
+    texts = [
+        e.text for e in play("claude", "tool_quotes_a_marker").events if isinstance(e, AgentText)
+    ]
     assert texts == ["Nothing new."]
     _, events = told(INIT, said("CONTEXT_HANDOFF: no", parent_tool_use_id="toolu_1"))
-    assert events == [Started("s", "m")]
+    assert events == [AgentStarted("s", "m")]
 
 
 def test_the_signal_before_a_nudge_is_handed_on():
     events = play("claude", "verdict_after_a_nudge").events
-    assert Text("CONTEXT_HANDOFF: later") in events
+    assert AgentText("CONTEXT_HANDOFF: later") in events
 
 
 def test_the_clis_own_words_are_not_the_agents():
     synthetic = said("CONTEXT_HANDOFF: no")
     synthetic["message"]["model"] = "<synthetic>"
     _, events = told(INIT, synthetic, said("LOOP_STOP: no", error="server_error"))
-    assert events == [Started("s", "m")]
+    assert events == [AgentStarted("s", "m")]
 
 
 @pytest.mark.parametrize(
@@ -421,4 +423,4 @@ def test_plain_text(printed, exit_code, kind, verdict):
 
 def test_plain_text_is_handed_on_until_the_first_event():
     _, events = told("LOOP_STOP: enough", INIT, "LOOP_STOP: noise")
-    assert events == [Text("LOOP_STOP: enough"), Started("s", "m")]
+    assert events == [AgentText("LOOP_STOP: enough"), AgentStarted("s", "m")]

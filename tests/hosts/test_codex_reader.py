@@ -9,13 +9,13 @@ import pytest
 
 from little_loops.hosts.base import (
     Activity,
+    AgentStarted,
+    AgentText,
     Done,
     HostEvent,
     Outcome,
     Request,
     Retrying,
-    Started,
-    Text,
     Tokens,
     Usage,
 )
@@ -45,13 +45,13 @@ def ending(*events: object, request: Request = PROMPT, exit_code: int | None = 0
 def test_the_live_line_of_a_real_turn():
     events = play("codex", "runs_a_command").events
     assert events[1:] == [
-        Text("I will write it."),
+        AgentText("I will write it."),
         Activity("Running echo hi > a.txt"),
         Done("Running echo hi > a.txt", "exit 0"),
-        Text("Written."),
+        AgentText("Written."),
         Usage(200, 40, None),
     ]
-    assert isinstance(events[0], Started)
+    assert isinstance(events[0], AgentStarted)
 
 
 def test_its_own_retries():
@@ -156,7 +156,7 @@ def test_a_declined_command_makes_a_success_a_fail():
 
 def test_the_session_is_told_as_soon_as_it_is_known():
     reader, events = told(STARTED)
-    assert events == [Started("t", "m")]
+    assert events == [AgentStarted("t", "m")]
     assert reader.finish(None, 9).session_id == "t"
 
 
@@ -182,7 +182,7 @@ def test_verdicts(text, kind, verdict, kept):
 def test_a_signal_can_stand_in_the_reason():
     answer = json.dumps({"verdict": "fail", "reason": "CONTEXT_HANDOFF: later"})
     _, events = told(STARTED, item("agent_message", text=answer), request=ASKED)
-    assert events[-1] == Text("CONTEXT_HANDOFF: later")
+    assert events[-1] == AgentText("CONTEXT_HANDOFF: later")
 
 
 def test_a_second_turn_starts_afresh():
@@ -206,4 +206,4 @@ def test_mid_turn_with_a_last_word():
 def test_plain_text():
     assert ending("Done.", "VERDICT: fail", request=ASKED).verdict == "fail"
     _, events = told("a", STARTED, "b")
-    assert events == [Text("a"), Started("t", "m")]
+    assert events == [AgentText("a"), AgentStarted("t", "m")]

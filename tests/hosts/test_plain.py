@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from little_loops.hosts.base import Ended, Finding, Outcome, Request, Text
+from little_loops.hosts.base import AgentText, Outcome, ProcessEnd, Request, TurnEnding
 from little_loops.hosts.plain import KEPT_CHARACTERS, PlainReader, died
 
 ASKED = Request("go", "prompt", "/project", "ours", words=("pass", "fail"))
@@ -106,7 +106,7 @@ def test_stderr_says_why_it_did_not_start(stderr, reason):
 def test_killed():
     outcome = read(ASKED, "VERDICT: pass\n", None, signal=9)
     assert (outcome.kind, outcome.reason) == ("truncated", "`x` was killed by signal 9")
-    assert died(Ended(None), "x") == Finding("truncated", "`x` was killed")
+    assert died(ProcessEnd(None), "x") == TurnEnding("truncated", "`x` was killed")
 
 
 @pytest.mark.parametrize(
@@ -119,8 +119,8 @@ def test_cut_by_us(cut_by, kind):
 def test_lines_are_handed_on_as_they_come():
     reader = PlainReader(ASKED, "x")
     assert reader.feed(b"\n") == ()
-    assert reader.feed(b"LOOP_STOP: done\r\n") == (Text("LOOP_STOP: done"),)
-    assert reader.feed(b"\xff\n") == (Text("\ufffd"),)
+    assert reader.feed(b"LOOP_STOP: done\r\n") == (AgentText("LOOP_STOP: done"),)
+    assert reader.feed(b"\xff\n") == (AgentText("\ufffd"),)
 
 
 def test_only_the_end_is_kept():

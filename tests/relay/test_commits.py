@@ -10,10 +10,10 @@ import pytest
 
 from little_loops.errors import DamagedRun
 from little_loops.relay.commits import (
-    Bounds,
+    CommitBounds,
     Committed,
     NotCommitted,
-    Repository,
+    WorkTree,
     check_can_commit,
     commit,
     find_repository,
@@ -31,13 +31,13 @@ def run_dir(tmp_path: Path) -> str:
     return str(tmp_path / "run")
 
 
-def repository(project, run_dir="") -> Repository:
+def repository(project, run_dir="") -> WorkTree:
     found = find_repository(call_in(project.root, run_dir))
     assert found is not None
     return found
 
 
-EVERYWHERE = Bounds()
+EVERYWHERE = CommitBounds()
 
 
 def committed(project, run_dir, bounds=EVERYWHERE) -> Committed:
@@ -163,7 +163,7 @@ def test_ignored_and_state_files_are_never_added(project, run_dir):
         "specs/summary.md",
     ):
         project.write(path, "x\n")
-    bounds = Bounds((".",), ("specs/.return-meta.json", "specs/.postflight-*"))
+    bounds = CommitBounds((".",), ("specs/.return-meta.json", "specs/.postflight-*"))
     committed(project, run_dir, bounds)
     assert names(project) == ["A specs/summary.md"]
 
@@ -172,7 +172,7 @@ def test_only_what_lies_in_the_scope(project, run_dir):
     take_snapshot(repository(project, run_dir))
     for path in ("src/api/a.py", "src/api2/b.py", "specs/plan.md", "other.txt"):
         project.write(path, "x\n")
-    committed(project, run_dir, Bounds(("src/api", "specs/plan.md")))
+    committed(project, run_dir, CommitBounds(("src/api", "specs/plan.md")))
     assert names(project) == ["A specs/plan.md", "A src/api/a.py"]
 
 
@@ -186,7 +186,7 @@ def test_a_project_in_a_part_of_the_repository(project, run_dir):
     project.write("inner/work.txt", "x\n")
     project.write("inner/.loops/.running/x.pid", "x\n")
     project.write("outside.txt", "somebody else's\n")
-    commit(found, MESSAGE, Bounds())
+    commit(found, MESSAGE, CommitBounds())
     assert names(project) == ["A inner/work.txt"]
 
 
@@ -262,7 +262,7 @@ def test_a_work_tree_of_its_own(project, run_dir, tmp_path):
     assert found is not None
     take_snapshot(found)
     (tmp_path / "tree" / "work.txt").write_text("x\n")
-    commit(found, MESSAGE, Bounds())
+    commit(found, MESSAGE, CommitBounds())
     assert names(project, "side") == ["A work.txt"]
     assert project.log() == []
 
@@ -372,6 +372,16 @@ def test_a_damaged_index(project, run_dir):
     project.write(".git/index", "garbage that is longer than a header")
     with pytest.raises(NotCommitted, match="git cannot list the changes"):
         take_snapshot(repository(project, run_dir))
+
+
+@pytest.mark.parametrize("name", [".git/HEAD", ".git/index", ".gitignore"])
+def test_a_pipe_that_git_would_wait_for(project, name):
+    place = project.root / name
+    place.unlink(missing_ok=True)
+    os.mkfifo(place)
+    with pytest.raises(NotCommitted) as caught:
+        find_repository(call_in(project.root, ""))
+    assert caught.value.message == f"git cannot be used here: `{place}` is not a regular file"
 
 
 def test_another_git_that_holds_the_index_for_a_moment(project, run_dir):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from little_loops.relay.contract import one_line, read_text
-from little_loops.relay.rules import Metadata, Progress, Unusable
+from little_loops.relay.rules import Metadata, PlanProgress, UnusableMetadata
 
 FULL = {
     "status": "partial",
@@ -31,7 +31,7 @@ def test_everything_that_can_be_said():
     assert read_text(json.dumps(FULL)) == Metadata(
         status="partial",
         review=True,
-        progress=Progress(2, 4, "phase_incomplete", "specs/886/handoffs/phase-2.md"),
+        progress=PlanProgress(2, 4, "phase_incomplete", "specs/886/handoffs/phase-2.md"),
         reason="lemma 4 is false as stated",
         errors=("lean timed out", "no disk"),
         artifacts=("src/a.py", "specs/886/summary.md"),
@@ -125,7 +125,7 @@ KNOWN = "known: `implemented`, `partial`, `blocked`, `failed`"
     ],
 )  # fmt: skip
 def test_what_breaks_the_contract(text, error):
-    assert read_text(text) == Unusable(error)
+    assert read_text(text) == UnusableMetadata(error)
 
 
 @pytest.mark.parametrize(
@@ -138,13 +138,13 @@ def test_what_breaks_the_contract(text, error):
 )
 def test_hostile_json_is_answered(text):
     answer = read_text(text)
-    assert isinstance(answer, Unusable)
+    assert isinstance(answer, UnusableMetadata)
     assert len(answer.error) < 700
 
 
 @given(st.text())
 def test_any_text_is_answered(text):
-    assert isinstance(read_text(text), Metadata | Unusable)
+    assert isinstance(read_text(text), Metadata | UnusableMetadata)
 
 
 json_values = st.recursive(

@@ -10,7 +10,7 @@ import pytest
 
 from little_loops.errors import StorageError, UsageError
 from little_loops.relay.metadata import LARGEST, move_away, read_metadata, was_printed
-from little_loops.relay.rules import Metadata, Unusable
+from little_loops.relay.rules import Metadata, UnusableMetadata
 
 GOOD = '{"status": "implemented"}'
 
@@ -22,7 +22,7 @@ def file(tmp_path: Path) -> Path:
 
 def error(file: Path, started_ns: int = 0) -> str:
     end = read_metadata(str(file), started_ns)
-    assert isinstance(end, Unusable)
+    assert isinstance(end, UnusableMetadata)
     return end.error
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from little_loops.authoring.load import load
 from little_loops.fsm.schema import FSMLoop
-from little_loops.relay.places import Places, places_of
+from little_loops.relay.places import RelayPlaces, places_of
 
 
 def relay(**fields: str) -> FSMLoop:
@@ -21,12 +21,14 @@ def relay(**fields: str) -> FSMLoop:
     [
         pytest.param(
             relay(plan="plan.md"),
-            Places((), ("/.return-meta.json", "/.postflight-loop-guard", "/.postflight-pending")),
+            RelayPlaces(
+                (), ("/.return-meta.json", "/.postflight-loop-guard", "/.postflight-pending")
+            ),
             id="in the project",
         ),
         pytest.param(
             relay(plan="specs/886/plan.md"),
-            Places(
+            RelayPlaces(
                 ("specs/886",),
                 (
                     "/specs/886/.return-meta.json",
@@ -38,7 +40,7 @@ def relay(**fields: str) -> FSMLoop:
         ),
         pytest.param(
             relay(plan="plans/p.md", metadata="./my [meta]/$${x}!.json"),
-            Places(
+            RelayPlaces(
                 ("./my [meta]", "plans"),
                 (
                     r"/my\ \[meta\]/$${x}\!.json",
@@ -50,10 +52,10 @@ def relay(**fields: str) -> FSMLoop:
         ),
         pytest.param(
             FSMLoop.from_dict({"name": "x", "initial": "a", "states": {"a": {"terminal": True}}}),
-            Places(),
+            RelayPlaces(),
             id="no relay",
         ),
     ],
 )
-def test_the_places_of_a_relay(loop: FSMLoop, expected: Places) -> None:
+def test_the_places_of_a_relay(loop: FSMLoop, expected: RelayPlaces) -> None:
     assert places_of(loop) == expected

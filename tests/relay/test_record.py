@@ -11,13 +11,15 @@ import pytest
 from little_loops.errors import StorageError
 from little_loops.relay import record
 from little_loops.relay.record import Pending, Relay, Task
-from little_loops.relay.rules import Turn
+from little_loops.relay.rules import RelayTurn
 
 RELAY = Relay(
     session="sess_1",
     turns=(
-        Turn(1, "partial", "why", "mark", 1, 4, "h.md", True, ("e",), ("n",), ("a",), "s", "1a2b"),
-        Turn(2, "invalid"),
+        RelayTurn(
+            1, "partial", "why", "mark", 1, 4, "h.md", True, ("e",), ("n",), ("a",), "s", "1a2b"
+        ),
+        RelayTurn(2, "invalid"),
     ),
     metadata="specs/886/.return-meta.json",
     task=Task("886", "state.json", "TODO.md"),

@@ -17,11 +17,11 @@ from little_loops.relay.rules import (
     Decision,
     HandOver,
     Metadata,
-    Progress,
+    PlanProgress,
+    RelayTurn,
     Status,
-    Turn,
     TurnEnd,
-    Unusable,
+    UnusableMetadata,
     artifacts_of,
     commit_message,
     completion_message,
@@ -37,7 +37,7 @@ from little_loops.relay.rules import (
     with_check_result,
 )
 
-MISSING = Unusable("the agent wrote no metadata file")
+MISSING = UnusableMetadata("the agent wrote no metadata file")
 
 
 def metadata(status: Status = "partial", **more: Any) -> Metadata:
@@ -45,12 +45,12 @@ def metadata(status: Status = "partial", **more: Any) -> Metadata:
 
 
 def phases(completed: int | None, total: int | None = None, **more: Any) -> Metadata:
-    return metadata(progress=Progress(completed, total), **more)
+    return metadata(progress=PlanProgress(completed, total), **more)
 
 
-def settled(*ends: TurnEnd) -> list[Turn]:
+def settled(*ends: TurnEnd) -> list[RelayTurn]:
     """The turns a relay remembers after these ends."""
-    turns: list[Turn] = []
+    turns: list[RelayTurn] = []
     for number, end in enumerate(ends, 1):
         turns.append(remember(number, end, decide(end, turns), turns))
     return turns
@@ -72,7 +72,7 @@ TABLE = [
     ("implemented, total unknown", phases(1, status="implemented"), [], Decision("implemented", "")),
     ("partial", WIP, [], Decision("partial", "half of phase 2 is done")),
     ("partial, nothing said", metadata(), [], Decision("partial", "")),
-    ("partial, only a stage", metadata(progress=Progress(stage="phase_incomplete")), [], Decision("partial", "phase_incomplete")),
+    ("partial, only a stage", metadata(progress=PlanProgress(stage="phase_incomplete")), [], Decision("partial", "phase_incomplete")),
     ("partial, many times", WIP, [WIP] * 9, Decision("partial", "half of phase 2 is done")),
     ("partial, an error once", LEAN, [], Decision("partial", "lean timed out")),
     ("partial, an error twice", LEAN, [LEAN], Decision("partial", "lean timed out", 1.0)),
@@ -88,12 +88,12 @@ TABLE = [
     ("invalid", MISSING, [], Decision("invalid", "the agent wrote no metadata file")),
     ("invalid twice", MISSING, [MISSING], Decision("invalid", "the agent wrote no metadata file", 1.0)),
     ("invalid thrice", MISSING, [MISSING, MISSING], Decision("failed", "the same error 3 times in a row: the agent wrote no metadata file")),
-    ("invalid, other errors before", MISSING, [LEAN, Unusable("not JSON")], Decision("invalid", "the agent wrote no metadata file")),
+    ("invalid, other errors before", MISSING, [LEAN, UnusableMetadata("not JSON")], Decision("invalid", "the agent wrote no metadata file")),
     ("oscillating", MISSING, [MISSING, LEAN], Decision("invalid", "the agent wrote no metadata file")),
     ("oscillating, the third time", MISSING, [MISSING, LEAN] * 2, Decision("failed", "the same error 3 times in 6 turns: the agent wrote no metadata file")),
     ("the third time in the sixth turn", MISSING, [MISSING, MISSING, WIP, WIP, WIP], Decision("failed", "the same error 3 times in 6 turns: the agent wrote no metadata file")),
     ("the third time in the seventh turn", MISSING, [MISSING, MISSING, WIP, WIP, WIP, WIP], Decision("invalid", "the agent wrote no metadata file")),
-    ("three errors that take turns", MISSING, [MISSING, LEAN, Unusable("not JSON")] * 2, Decision("invalid", "the agent wrote no metadata file")),
+    ("three errors that take turns", MISSING, [MISSING, LEAN, UnusableMetadata("not JSON")] * 2, Decision("invalid", "the agent wrote no metadata file")),
     ("invalid, a good turn between", MISSING, [MISSING, WIP], Decision("invalid", "the agent wrote no metadata file")),
     ("cut", Cut(), [], Decision("invalid", "the turn was interrupted before it wrote its metadata")),
     ("cut again and again", Cut(), [Cut()] * 5, Decision("invalid", "the turn was interrupted before it wrote its metadata")),
@@ -116,15 +116,15 @@ def test_the_table_has_every_status_and_word():
 
 
 def test_waits_grow_each_time_an_error_comes_back_at_once():
-    other = Unusable("the metadata file is not UTF-8")
-    third = Unusable("the metadata file is not JSON")
+    other = UnusableMetadata("the metadata file is not UTF-8")
+    third = UnusableMetadata("the metadata file is not JSON")
     ends = [MISSING, MISSING, other, other, third, third]
     waits = [decide(end, settled(*ends[:at])).wait_s for at, end in enumerate(ends)]
     assert waits == [0, 1, 0, 2, 0, 4]
 
 
 def test_waits_have_a_longest():
-    pairs = [Unusable(f"{letter}{letter}") for letter in "abcdefghij" for _ in range(2)]
+    pairs = [UnusableMetadata(f"{letter}{letter}") for letter in "abcdefghij" for _ in range(2)]
     assert decide(pairs[-1], settled(*pairs[:-1])).wait_s == LONGEST_WAIT_S
 
 
@@ -154,7 +154,7 @@ def test_fingerprints(one, other, same):
 
 # ── phases ─────────────────────────────────────────────────────────────────────────────────────
 
-HANDOFF = metadata(progress=Progress(2, 4, "", "specs/handoffs/phase-2.md"))
+HANDOFF = metadata(progress=PlanProgress(2, 4, "", "specs/handoffs/phase-2.md"))
 
 
 @pytest.mark.parametrize(
@@ -203,15 +203,15 @@ def test_only_a_turn_that_waits_for_the_check_is_decided_by_it():
 @pytest.mark.parametrize(
     ("turn", "status"),
     [
-        pytest.param(Turn(1, "implemented"), "completed", id="implemented"),
-        pytest.param(Turn(1, "implemented", check="passed"), "completed", id="confirmed"),
-        pytest.param(Turn(1, "implemented", check="pending"), "partial", id="not checked yet"),
-        pytest.param(Turn(1, "implemented", check="failed"), "partial", id="refuted"),
-        pytest.param(Turn(1, "partial"), "partial", id="partial"),
-        pytest.param(Turn(1, "review"), "partial", id="review"),
-        pytest.param(Turn(1, "invalid"), "partial", id="invalid"),
-        pytest.param(Turn(1, "blocked"), "blocked", id="blocked"),
-        pytest.param(Turn(1, "failed"), "failed", id="failed"),
+        pytest.param(RelayTurn(1, "implemented"), "completed", id="implemented"),
+        pytest.param(RelayTurn(1, "implemented", check="passed"), "completed", id="confirmed"),
+        pytest.param(RelayTurn(1, "implemented", check="pending"), "partial", id="not checked yet"),
+        pytest.param(RelayTurn(1, "implemented", check="failed"), "partial", id="refuted"),
+        pytest.param(RelayTurn(1, "partial"), "partial", id="partial"),
+        pytest.param(RelayTurn(1, "review"), "partial", id="review"),
+        pytest.param(RelayTurn(1, "invalid"), "partial", id="invalid"),
+        pytest.param(RelayTurn(1, "blocked"), "blocked", id="blocked"),
+        pytest.param(RelayTurn(1, "failed"), "failed", id="failed"),
     ],
 )
 def test_the_status_of_the_task(turn, status):
@@ -219,7 +219,10 @@ def test_the_status_of_the_task(turn, status):
 
 
 def test_artifacts_are_listed_once():
-    turns = [Turn(1, "partial", artifacts=("a", "b")), Turn(2, "partial", artifacts=("b", "c"))]
+    turns = [
+        RelayTurn(1, "partial", artifacts=("a", "b")),
+        RelayTurn(2, "partial", artifacts=("b", "c")),
+    ]
     assert artifacts_of(turns) == ["a", "b", "c"]
 
 
@@ -250,12 +253,12 @@ def test_what_is_said_about_odd_accounts(before, end, expected):
 def test_what_is_remembered_of_a_turn():
     end = Metadata(
         "blocked",
-        progress=Progress(1, 3, "proving", "h.md"),
+        progress=PlanProgress(1, 3, "proving", "h.md"),
         errors=("e",),
         artifacts=("a",),
         summary_path="s.md",
     )
-    assert remember(4, end, Decision("blocked", "why"), []) == Turn(
+    assert remember(4, end, Decision("blocked", "why"), []) == RelayTurn(
         number=4,
         word="blocked",
         reason="why",
@@ -268,7 +271,7 @@ def test_what_is_remembered_of_a_turn():
         artifacts=("a",),
         summary_path="s.md",
     )
-    assert remember(5, Cut(), Decision("invalid", "cut"), []) == Turn(5, "invalid", "cut")
+    assert remember(5, Cut(), Decision("invalid", "cut"), []) == RelayTurn(5, "invalid", "cut")
 
 
 # ── names ──────────────────────────────────────────────────────────────────────────────────────
@@ -277,15 +280,15 @@ def test_what_is_remembered_of_a_turn():
 @pytest.mark.parametrize(
     ("turn", "started", "subject"),
     [
-        pytest.param(Turn(1, "partial", completed=2, total=4), HandOver(1, None, ""), "phase 2 of 4", id="two phases at once"),
-        pytest.param(Turn(2, "partial", completed=2, total=4), HandOver(3, 4, ""), "phase 3 of 4", id="half a phase"),
-        pytest.param(Turn(2, "invalid"), HandOver(3, 4, ""), "phase 3 of 4", id="no metadata"),
-        pytest.param(Turn(1, "invalid"), HandOver(1, None, ""), "phase 1", id="nothing known"),
-        pytest.param(Turn(2, "implemented", completed=4, total=4), HandOver(3, 4, ""), "phase 4 of 4", id="the end"),
-        pytest.param(Turn(2, "implemented"), HandOver(3, 4, ""), "phase 4 of 4", id="the end, phases not said"),
-        pytest.param(Turn(2, "implemented"), HandOver(1, None, ""), "phase 1", id="the end, nothing known"),
-        pytest.param(Turn(3, "partial", completed=4, total=4), HandOver(5, 4, ""), "phase 4 of 4", id="beyond the last"),
-        pytest.param(Turn(1, "partial", completed=0, total=0), HandOver(1, None, ""), "phase 1 of 0", id="no phases at all"),
+        pytest.param(RelayTurn(1, "partial", completed=2, total=4), HandOver(1, None, ""), "phase 2 of 4", id="two phases at once"),
+        pytest.param(RelayTurn(2, "partial", completed=2, total=4), HandOver(3, 4, ""), "phase 3 of 4", id="half a phase"),
+        pytest.param(RelayTurn(2, "invalid"), HandOver(3, 4, ""), "phase 3 of 4", id="no metadata"),
+        pytest.param(RelayTurn(1, "invalid"), HandOver(1, None, ""), "phase 1", id="nothing known"),
+        pytest.param(RelayTurn(2, "implemented", completed=4, total=4), HandOver(3, 4, ""), "phase 4 of 4", id="the end"),
+        pytest.param(RelayTurn(2, "implemented"), HandOver(3, 4, ""), "phase 4 of 4", id="the end, phases not said"),
+        pytest.param(RelayTurn(2, "implemented"), HandOver(1, None, ""), "phase 1", id="the end, nothing known"),
+        pytest.param(RelayTurn(3, "partial", completed=4, total=4), HandOver(5, 4, ""), "phase 4 of 4", id="beyond the last"),
+        pytest.param(RelayTurn(1, "partial", completed=0, total=0), HandOver(1, None, ""), "phase 1 of 0", id="no phases at all"),
     ],
 )  # fmt: skip
 def test_commit_messages(turn, started, subject):
@@ -296,7 +299,7 @@ def test_commit_messages(turn, started, subject):
 
 
 def test_the_message_of_a_completed_task():
-    assert completion_message("implement", "sess_1", "886", Turn(3, "implemented")) == (
+    assert completion_message("implement", "sess_1", "886", RelayTurn(3, "implemented")) == (
         "implement: task 886 completed (turn 3)\n\nSession: sess_1_iter3\n"
     )
 
@@ -338,11 +341,13 @@ metadatas = st.builds(
     Metadata,
     status=st.sampled_from(STATUSES),
     review=st.booleans(),
-    progress=st.builds(Progress, completed=counts, total=counts, handoff_path=texts),
+    progress=st.builds(PlanProgress, completed=counts, total=counts, handoff_path=texts),
     reason=texts,
     errors=st.lists(texts, max_size=2).map(tuple),
 )
-ends = st.one_of(metadatas, st.builds(Unusable, st.sampled_from(["a", "b"])), st.just(Cut()))
+ends = st.one_of(
+    metadatas, st.builds(UnusableMetadata, st.sampled_from(["a", "b"])), st.just(Cut())
+)
 
 
 @given(st.lists(ends, max_size=8), ends)

@@ -13,7 +13,7 @@ import pytest
 
 from little_loops.fsm import endings
 from little_loops.fsm.commands import Ending
-from little_loops.relay.call import Done
+from little_loops.relay.call import BuiltinResult
 from little_loops.relay.run_end import RunEndReport, close_relay
 from little_loops.relay.turns import perform
 from tests.relay.conftest import Project, call_in
@@ -32,7 +32,7 @@ class Runner:
         self.iteration = 1
         self.limit: int | None = None
         self.started_ns: object = ""
-        self.done = Done()
+        self.done = BuiltinResult()
         project.write("specs/886/plan.md", "1. parser\n2. printer\n")
 
     def act(self, name: str, **more: object) -> tuple[int, list[str], list[str]]:

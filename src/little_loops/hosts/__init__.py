@@ -1,6 +1,7 @@
 """Agent CLIs that run slash commands and prompts: `claude`, `codex`, and `command` for any other.
 
-`base` says what a host is; the list of their names is `HOST_NAMES` in `fsm.schema`.  The exports are imported on first use, so that a loop without agents does not pay for them.
+`base` says what a host is; the list of their names is `HOST_NAMES` in `fsm.schema`. The exports are
+imported on first use, so that a loop without agents does not pay for them.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ _HOME = {
     "Launch": "base",
     "Outcome": "base",
     "Probe": "base",
-    "Reader": "base",
+    "StreamReader": "base",
     "Request": "base",
     "SESSION_VARIABLES": "base",
     "check_options": "base",

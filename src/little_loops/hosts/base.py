@@ -1,7 +1,7 @@
 """The interface of a host, and where each kind of ending of an agent's turn leads.
 
 A host builds a command line and reads the output stream; it starts no process, so a recorded stream
-gives the same outcome as a live one. A `Host` is immutable and shared; a `Reader` belongs to one
+gives the same outcome as a live one. A `Host` is immutable and shared; a `StreamReader` belongs to one
 process. A reader never raises, whatever it reads: an agent CLI is a foreign program that changes
 weekly.
 
@@ -101,7 +101,7 @@ def environment(launch: Launch, inherited: Mapping[str, str]) -> dict[str, str]:
 # Events while the agent works -----------------------------------------------------------------
 
 
-class Started(NamedTuple):
+class AgentStarted(NamedTuple):
     """The agent has started; a host that chooses its own session id reports it here."""
 
     session_id: str | None
@@ -122,7 +122,7 @@ class Done(NamedTuple):
     files: tuple[str, ...] = ()
 
 
-class Text(NamedTuple):
+class AgentText(NamedTuple):
     """What the agent printed in its main thread; may contain signal lines."""
 
     text: str
@@ -150,7 +150,7 @@ class AuthFailed(NamedTuple):
     why: str
 
 
-HostEvent = Started | Activity | Done | Text | Usage | Retrying | AuthFailed
+HostEvent = AgentStarted | Activity | Done | AgentText | Usage | Retrying | AuthFailed
 
 
 # How it ended ---------------------------------------------------------------------------------
@@ -190,20 +190,20 @@ class Outcome(NamedTuple):
     raw_reason: str = ""
 
 
-class Finding(NamedTuple):
+class TurnEnding(NamedTuple):
     """The result of a rule: a kind of ending, and why."""
 
     kind: Kind
     reason: str
 
 
-def with_remedy(found: Finding, remedies: Mapping[Kind, str]) -> Finding:
+def with_remedy(found: TurnEnding, remedies: Mapping[Kind, str]) -> TurnEnding:
     """Return the finding with a hint for the user appended, if there is one for its kind."""
     remedy = remedies.get(found.kind)
     return found if remedy is None else found._replace(reason=f"{found.reason}; {remedy}")
 
 
-class Ended(NamedTuple):
+class ProcessEnd(NamedTuple):
     """How the process ended; `cut_by` says whether we ended it."""
 
     exit_code: int | None
@@ -249,18 +249,18 @@ def verdict_of(outcome: Outcome, asked: bool) -> HostVerdict:
     return HostVerdict(verdict, outcome.reason)
 
 
-def cut_short(ended: Ended) -> Finding | None:
+def cut_short(ended: ProcessEnd) -> TurnEnding | None:
     """Return the finding for a process that we ended ourselves, else None.
 
     It is the first rule of every host: our own reason overrides whatever the CLI printed about it.
     """
     match ended.cut_by:
         case "stop":
-            return Finding("cancelled", "stopped")
+            return TurnEnding("cancelled", "stopped")
         case "action" | "silence" | "loop":
-            return Finding("timed_out", "ran out of time")
+            return TurnEnding("timed_out", "ran out of time")
         case "host":
-            return Finding("auth", "the login was refused")
+            return TurnEnding("auth", "the login was refused")
         case "none":
             return None
 
@@ -271,7 +271,7 @@ Which = Callable[[str], str | None]
 Run = Callable[[Sequence[str]], tuple[int, str]]
 
 
-class Reader(Protocol):
+class StreamReader(Protocol):
     """Reads one agent's output stream, line by line, in bounded memory."""
 
     def feed(self, line: bytes | str) -> tuple[HostEvent, ...]: ...
@@ -317,9 +317,14 @@ class Host(Protocol):
         """Return the problems with these options, as messages."""
         ...
 
+    def read_only(self, options: HostOptions) -> HostOptions | None:
+        """Return the options for a turn that can change nothing, without `args`; None if there are
+        none."""
+        ...
+
     def build(self, request: Request) -> Launch: ...
 
-    def reader(self, request: Request) -> Reader: ...
+    def reader(self, request: Request) -> StreamReader: ...
 
     def stop_plan(self, kill_grace_s: float) -> tuple[tuple[int, float], ...]:
         """Return the signals to send to the leader, each with the seconds to wait after it."""

@@ -56,6 +56,9 @@ MAX_RETRIES = "2"
 HIDDEN_TOOLS = ("CronCreate", "EnterWorktree", "Monitor", "ScheduleWakeup", "Workflow")
 
 
+WRITING_TOOLS = ("Bash", "Edit", "MultiEdit", "NotebookEdit", "Write")
+
+
 class ClaudeHost:
     name = "claude"
     has_slash = True
@@ -81,6 +84,12 @@ class ClaudeHost:
         if options.command is not None:
             problems.append("`command` is for `host: command`")
         return problems + [found for word in options.args or () if (found := objection(word))]
+
+    def read_only(self, options: HostOptions) -> HostOptions | None:
+        """Return the options for a turn in the mode `plan`, without tools that write or run."""
+        # Its own arguments could bring hooks, plugins or servers that do more than read.
+        deny = (*(options.deny or ()), *WRITING_TOOLS)
+        return options._replace(permission_mode="plan", allow=None, deny=deny, args=None)
 
     def build(self, request: Request) -> Launch:
         """Return the command line, environment and input for a request."""

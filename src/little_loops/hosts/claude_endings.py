@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from little_loops.hosts.base import Ended, Finding, Kind, cut_short, with_remedy
+from little_loops.hosts.base import Kind, ProcessEnd, TurnEnding, cut_short, with_remedy
 from little_loops.hosts.json_lines import (
     NO_EVENT,
     Event,
@@ -41,7 +41,7 @@ REMEDIES: Mapping[Kind, str] = {
 class StreamSummary(NamedTuple):
     """Everything in a stream that its ending depends on."""
 
-    ended: Ended = Ended(None)
+    ended: ProcessEnd = ProcessEnd(None)
     command: str | None = None  # the requested slash command
     commands: tuple[str, ...] = ()
     words: tuple[str, ...] | None = None
@@ -59,15 +59,15 @@ class StreamSummary(NamedTuple):
     why: str = ""  # the agent's reason for its verdict
 
 
-Rule = Callable[[StreamSummary], Finding | None]
+Rule = Callable[[StreamSummary], TurnEnding | None]
 
 
-def classify(seen: StreamSummary) -> Finding:
+def classify(seen: StreamSummary) -> TurnEnding:
     """Return the kind of ending and the reason, by the first rule that matches."""
     for rule in RULES:
         if found := rule(seen):
             return with_remedy(found, REMEDIES)
-    return Finding("success", seen.why or "the agent ended its turn")
+    return TurnEnding("success", seen.why or "the agent ended its turn")
 
 
 def message_of(seen: StreamSummary) -> str:
@@ -102,19 +102,19 @@ def ran_no_turn(seen: StreamSummary) -> bool:
 # The rules ------------------------------------------------------------------------------------
 
 
-def cut(seen: StreamSummary) -> Finding | None:
+def cut(seen: StreamSummary) -> TurnEnding | None:
     """Match a process that we ended ourselves."""
     return cut_short(seen.ended)
 
 
-def not_started(seen: StreamSummary) -> Finding | None:
+def not_started(seen: StreamSummary) -> TurnEnding | None:
     """Match a process that exited with an error before its first event."""
     if seen.result is None and not seen.started and seen.ended.exit_code not in (0, None):
         return silent(seen.ended, "claude")
     return None
 
 
-def truncated(seen: StreamSummary) -> Finding | None:
+def truncated(seen: StreamSummary) -> TurnEnding | None:
     """Match a stream without a result, or in which another turn began after its last result.
 
     Endings that `cut` and `not_started` match do not get here.
@@ -123,17 +123,19 @@ def truncated(seen: StreamSummary) -> Finding | None:
         return None
     found = died(seen.ended, "claude")
     what = found.reason if found else f"`claude` exited with code {seen.ended.exit_code}"
-    return Finding("truncated", because(f"{what} in mid-turn", error_line(seen.ended.stderr_tail)))
+    return TurnEnding(
+        "truncated", because(f"{what} in mid-turn", error_line(seen.ended.stderr_tail))
+    )
 
 
-def unknown_command(seen: StreamSummary) -> Finding | None:
+def unknown_command(seen: StreamSummary) -> TurnEnding | None:
     """Match a slash command that the CLI does not know."""
     # Newer versions send an unknown command to the model as text, so turns prove nothing.
     unlisted = bool(seen.command and seen.commands and seen.command not in seen.commands)
     reported = ran_no_turn(seen) and message_of(seen).startswith("Unknown command:")
     if not unlisted and not reported:
         return None
-    return Finding("unknown_command", unknown_command_text(seen.command or "", seen.commands))
+    return TurnEnding("unknown_command", unknown_command_text(seen.command or "", seen.commands))
 
 
 def unknown_command_text(name: str, commands: tuple[str, ...]) -> str:
@@ -151,126 +153,126 @@ def unknown_command_text(name: str, commands: tuple[str, ...]) -> str:
     return text
 
 
-def command_failed(seen: StreamSummary) -> Finding | None:
+def command_failed(seen: StreamSummary) -> TurnEnding | None:
     """Match a slash command whose `!` shell block failed, so that no turn was run."""
     if ran_no_turn(seen) and seen.shell_error:
         what = "the shell block of the slash command failed"
-        return Finding("command_failed", because(what, seen.shell_error))
+        return TurnEnding("command_failed", because(what, seen.shell_error))
     return None
 
 
-def auth(seen: StreamSummary) -> Finding | None:
+def auth(seen: StreamSummary) -> TurnEnding | None:
     """Match an error because of a refused login."""
     message = message_of(seen)
     if status_of(seen) in (401, 403) or seen.error in AUTH_ERRORS or "Not logged in" in message:
-        return Finding("auth", because("the login was refused", message))
+        return TurnEnding("auth", because("the login was refused", message))
     return None
 
 
-def billing(seen: StreamSummary) -> Finding | None:
+def billing(seen: StreamSummary) -> TurnEnding | None:
     """Match an error because the account cannot pay."""
     message = message_of(seen)
     if seen.error == "billing_error" or message.startswith("Credit balance"):
-        return Finding("billing", because("the account cannot pay", message))
+        return TurnEnding("billing", because("the account cannot pay", message))
     return None
 
 
-def rate_limited(seen: StreamSummary) -> Finding | None:
+def rate_limited(seen: StreamSummary) -> TurnEnding | None:
     """Match an error because of a rate limit."""
     if status_of(seen) == 429 or seen.limited or "rate_limit" in (seen.error, seen.retrying):
-        return Finding("rate_limited", because("a rate limit was reached", message_of(seen)))
+        return TurnEnding("rate_limited", because("a rate limit was reached", message_of(seen)))
     return None
 
 
-def overloaded(seen: StreamSummary) -> Finding | None:
+def overloaded(seen: StreamSummary) -> TurnEnding | None:
     """Match an error because the service is overloaded or unreachable."""
     message, troubles = message_of(seen), {seen.error, seen.retrying}
     refused = (status_of(seen) or 0) >= 500 or "Repeated 529" in message
     if refused or troubles & {"server_error", "overloaded"}:
-        return Finding("overloaded", because("the service did not answer", message))
+        return TurnEnding("overloaded", because("the service did not answer", message))
     return None
 
 
-def context_exhausted(seen: StreamSummary) -> Finding | None:
+def context_exhausted(seen: StreamSummary) -> TurnEnding | None:
     """Match an error because the context is full."""
     if has_terminal_reason(seen, *CONTEXT_REASONS):
-        return Finding("context_exhausted", because("the context is full", message_of(seen)))
+        return TurnEnding("context_exhausted", because("the context is full", message_of(seen)))
     return None
 
 
-def limit_reached(seen: StreamSummary) -> Finding | None:
+def limit_reached(seen: StreamSummary) -> TurnEnding | None:
     """Match an error because the limit on turns or cost was reached."""
     kind = text_in(seen.result or NO_EVENT, "subtype")
     if kind not in LIMITS:
         return None
-    return Finding(LIMITS[kind], one_line(message_of(seen)).lower() or "a limit was reached")
+    return TurnEnding(LIMITS[kind], one_line(message_of(seen)).lower() or "a limit was reached")
 
 
-def refused(seen: StreamSummary) -> Finding | None:
+def refused(seen: StreamSummary) -> TurnEnding | None:
     """Match an error because the model refused the request."""
     if text_in(seen.result or NO_EVENT, "stop_reason") == "refusal":
-        return Finding("refused", "the model refused the request")
+        return TurnEnding("refused", "the model refused the request")
     return None
 
 
-def bad_output(seen: StreamSummary) -> Finding | None:
+def bad_output(seen: StreamSummary) -> TurnEnding | None:
     """Match an error because the agent gave no verdict in the required format."""
     if text_in(seen.result or NO_EVENT, "subtype") == "error_max_structured_output_retries":
-        return Finding("bad_output", "the agent did not return a verdict in the required format")
+        return TurnEnding("bad_output", "the agent did not return a verdict in the required format")
     return None
 
 
-def no_such_model(seen: StreamSummary) -> Finding | None:
+def no_such_model(seen: StreamSummary) -> TurnEnding | None:
     """Match an error because the model does not exist.
 
     That is a mistake in the loop file, not a failure of the agent.
     """
     # A wrong name in the loop file is nothing an agent could fail at.
     if status_of(seen) == 404 or seen.error == "model_not_found":
-        return Finding("not_started", one_line(message_of(seen)))
+        return TurnEnding("not_started", one_line(message_of(seen)))
     return None
 
 
-def aborted(seen: StreamSummary) -> Finding | None:
+def aborted(seen: StreamSummary) -> TurnEnding | None:
     """Match an error because the turn was interrupted."""
     if has_terminal_reason(seen, "aborted_streaming", "aborted_tools"):
-        return Finding("truncated", "the turn was interrupted")
+        return TurnEnding("truncated", "the turn was interrupted")
     return None
 
 
-def failed(seen: StreamSummary) -> Finding | None:
+def failed(seen: StreamSummary) -> TurnEnding | None:
     """Match any other error."""
-    return Finding("failed", one_line(message_of(seen)) or "the agent ended with an error")
+    return TurnEnding("failed", one_line(message_of(seen)) or "the agent ended with an error")
 
 
-def hook_stopped(seen: StreamSummary) -> Finding | None:
+def hook_stopped(seen: StreamSummary) -> TurnEnding | None:
     """Match a turn that a hook stopped, or that a Stop hook never allowed to end."""
     if has_terminal_reason(seen, "hook_stopped"):
-        return Finding("failed", "a hook stopped the agent")
+        return TurnEnding("failed", "a hook stopped the agent")
     if seen.stop_refused and not message_of(seen):
-        return Finding("failed", "a Stop hook blocked every attempt to end the turn")
+        return TurnEnding("failed", "a Stop hook blocked every attempt to end the turn")
     return None
 
 
-def permission_denied(seen: StreamSummary) -> Finding | None:
+def permission_denied(seen: StreamSummary) -> TurnEnding | None:
     """Match a turn in which the agent was denied a tool."""
     if seen.denials:
         named = ", ".join(f"`{denial}`" for denial in seen.denials[:5])
-        return Finding("permission_denied", f"the agent was not allowed to use {named}")
+        return TurnEnding("permission_denied", f"the agent was not allowed to use {named}")
     return None
 
 
-def no_verdict(seen: StreamSummary) -> Finding | None:
+def no_verdict(seen: StreamSummary) -> TurnEnding | None:
     """Match a turn without the verdict that was asked for."""
     if seen.words and seen.verdict is None:
-        return Finding("no_verdict", missing(seen.said, seen.words))
+        return TurnEnding("no_verdict", missing(seen.said, seen.words))
     return None
 
 
 def if_error(*rules: Rule) -> Rule:
     """Return a rule that tries these rules in order, but only if the result is an error."""
 
-    def rule(seen: StreamSummary) -> Finding | None:
+    def rule(seen: StreamSummary) -> TurnEnding | None:
         found = (each(seen) for each in rules) if is_error(seen) else iter(())
         return next((finding for finding in found if finding), None)
 

@@ -17,16 +17,16 @@ from little_loops.hosts import verdicts
 from little_loops.hosts.activity import WHOLE, call, doing, files_changed
 from little_loops.hosts.base import (
     Activity,
+    AgentStarted,
+    AgentText,
     AuthFailed,
     Cut,
     Done,
-    Ended,
     HostEvent,
     Outcome,
+    ProcessEnd,
     Request,
     Retrying,
-    Started,
-    Text,
     Tokens,
     Usage,
 )
@@ -142,7 +142,7 @@ class ClaudeReader:
             if text_in(server, "status") == "failed":
                 name = one_line(text_in(server, "name"), 80)
                 self._warn(f"the MCP server `{name}` did not start")
-        return () if again else (Started(self._session_id, text_in(event, "model") or None),)
+        return () if again else (AgentStarted(self._session_id, text_in(event, "model") or None),)
 
     def _api_retry(self, event: Event) -> tuple[HostEvent, ...]:
         """Report a retry of the service; after several refused logins, also `AuthFailed`."""
@@ -209,7 +209,7 @@ class ClaudeReader:
         else:
             self._text = said[-KEPT_TEXT:]
         self._text_of = ident
-        return [Text(said)]
+        return [AgentText(said)]
 
     def _add_usage(self, message: Event) -> list[HostEvent]:
         """Add a message's usage, once per message; the last result replaces this estimate."""
@@ -284,7 +284,7 @@ class ClaudeReader:
         if not self._events:
             plain = self._plain.finish(exit_code, signal, stderr_tail, cut_by)
             return plain._replace(session_id=self._session_id)
-        seen = self._with_verdict(Ended(exit_code, signal, stderr_tail, cut_by))
+        seen = self._with_verdict(ProcessEnd(exit_code, signal, stderr_tail, cut_by))
         found = classify(seen)
         return Outcome(
             kind=found.kind,
@@ -304,7 +304,7 @@ class ClaudeReader:
             raw_reason=raw_reason(seen),
         )
 
-    def _with_verdict(self, ended: Ended) -> StreamSummary:
+    def _with_verdict(self, ended: ProcessEnd) -> StreamSummary:
         """Return the summary with the agent's verdict: structured, or from its last line."""
         seen = self._summary._replace(ended=ended, denials=tuple(self._denials.values()))
         words = self._request.words

@@ -73,6 +73,10 @@ class CodexHost:
             problems.append("`command` is for `host: command`")
         return problems + objections(options.args or ())
 
+    def read_only(self, options: HostOptions) -> HostOptions | None:
+        # Its own arguments could configure servers that do more than read.
+        return options._replace(permission_mode="read-only", args=None)
+
     def build(self, request: Request) -> Launch:
         """Return the command line, environment, input and files for a request."""
         argv = ["codex", "exec", "--json", "--skip-git-repo-check", *self._sandbox(request)]

@@ -15,18 +15,18 @@ from little_loops.hosts import verdicts
 from little_loops.hosts.activity import WHOLE, WIDTH, inside
 from little_loops.hosts.base import (
     Activity,
+    AgentStarted,
+    AgentText,
     Cut,
     Done,
-    Ended,
-    Finding,
     HostEvent,
     Kind,
     Outcome,
+    ProcessEnd,
     Request,
     Retrying,
-    Started,
-    Text,
     Tokens,
+    TurnEnding,
     Usage,
     cut_short,
     with_remedy,
@@ -107,7 +107,7 @@ class CodexReader:
         match text_in(event, "type"):
             case "thread.started":
                 self._session_id = text_in(event, "thread_id") or None
-                return (Started(self._session_id, self._request.model),)
+                return (AgentStarted(self._session_id, self._request.model),)
             case "turn.started":
                 self._completed, self._failure = False, None
             case "item.started" | "item.completed" as when:
@@ -145,9 +145,9 @@ class CodexReader:
         self._answer = answer
         if answer is None:
             self._text = said[-KEPT_TEXT:]
-            return (Text(said),)
+            return (AgentText(said),)
         # With a schema, this is the agent's only text, so a signal line may be in it.
-        return (Text(text_in(answer, "reason")),)
+        return (AgentText(text_in(answer, "reason")),)
 
     def _parse_answer(self, said: str) -> Mapping[str, object] | None:
         """Return a message as a structured answer; None if it is not one, or none was asked for."""
@@ -192,7 +192,7 @@ class CodexReader:
         if not self._events:
             return self._plain.finish(exit_code, signal, stderr_tail, cut_by)
         verdict, said = self._verdict()
-        found = self._classify(Ended(exit_code, signal, stderr_tail, cut_by), verdict, said)
+        found = self._classify(ProcessEnd(exit_code, signal, stderr_tail, cut_by), verdict, said)
         return Outcome(
             kind=found.kind,
             reason=found.reason,
@@ -215,7 +215,7 @@ class CodexReader:
         said = (self._answer or {}).get("verdict") or verdicts.last_line_verdict(self._text)
         return verdicts.among(said, words), said if isinstance(said, str) else None
 
-    def _classify(self, ended: Ended, verdict: str | None, said: str | None) -> Finding:
+    def _classify(self, ended: ProcessEnd, verdict: str | None, said: str | None) -> TurnEnding:
         """Return the kind of ending and the reason."""
         if found := cut_short(ended):
             return found
@@ -225,20 +225,22 @@ class CodexReader:
             return self._unfinished(ended)
         if self._denials:
             named = ", ".join(f"`{denial}`" for denial in self._denials[:5])
-            return Finding("permission_denied", f"the agent was not allowed to run {named}")
+            return TurnEnding("permission_denied", f"the agent was not allowed to run {named}")
         words = self._request.words
         if words and verdict is None:
-            return Finding("no_verdict", verdicts.missing(said, words))
+            return TurnEnding("no_verdict", verdicts.missing(said, words))
         why = one_line(text_in(self._answer or {}, "reason"))
-        return Finding("success", why or "the agent ended its turn")
+        return TurnEnding("success", why or "the agent ended its turn")
 
-    def _unfinished(self, ended: Ended) -> Finding:
+    def _unfinished(self, ended: ProcessEnd) -> TurnEnding:
         """Return the finding for a process that exited before its turn was completed."""
         if self._session_id is None and ended.exit_code not in (0, None):
             return silent(ended, "codex")
         found = died(ended, "codex")
         what = found.reason if found else f"`codex` exited with code {ended.exit_code}"
-        return Finding("truncated", because(f"{what} in mid-turn", error_line(ended.stderr_tail)))
+        return TurnEnding(
+            "truncated", because(f"{what} in mid-turn", error_line(ended.stderr_tail))
+        )
 
 
 def retry_in(message: str) -> tuple[HostEvent, ...]:
@@ -255,13 +257,13 @@ def retry_in(message: str) -> tuple[HostEvent, ...]:
     return (Retrying(int(again[1] or 0), 0, why),)
 
 
-def by_message(message: str) -> Finding:
+def by_message(message: str) -> TurnEnding:
     """Return the kind of a failure, according to its message."""
     line = one_line(ADDRESS.sub("", message[:4000]))
     for kind, means, words in MESSAGES:
         if re.search("|".join(words), line, re.IGNORECASE):
-            return with_remedy(Finding(kind, f"{means}: {line}" if means else line), REMEDIES)
-    return Finding("failed", line or "the agent ended with an error")
+            return with_remedy(TurnEnding(kind, f"{means}: {line}" if means else line), REMEDIES)
+    return TurnEnding("failed", line or "the agent ended with an error")
 
 
 def _done(item: Event, cwd: str) -> tuple[HostEvent, ...]:

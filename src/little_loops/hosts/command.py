@@ -61,6 +61,9 @@ class CommandHost:
             )
         return problems
 
+    def read_only(self, options: HostOptions) -> HostOptions | None:
+        return None  # nothing is known about the program
+
     def build(self, request: Request) -> Launch:
         """Return the user's command with the prompt in it, or as its input.
 

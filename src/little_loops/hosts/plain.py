@@ -10,13 +10,13 @@ from collections import deque
 
 from little_loops.hosts import verdicts
 from little_loops.hosts.base import (
+    AgentText,
     Cut,
-    Ended,
-    Finding,
     HostEvent,
     Outcome,
+    ProcessEnd,
     Request,
-    Text,
+    TurnEnding,
     cut_short,
 )
 from little_loops.hosts.json_lines import as_text, because, one_line
@@ -48,7 +48,7 @@ class PlainReader:
         self._kept += len(self._lines[-1]) + 1
         while self._kept > KEPT_CHARACTERS and len(self._lines) > 1:
             self._kept -= len(self._lines.popleft()) + 1
-        return (Text(text),)
+        return (AgentText(text),)
 
     def finish(
         self,
@@ -58,7 +58,7 @@ class PlainReader:
         cut_by: Cut = "none",
     ) -> Outcome:
         """Return the outcome, once the process has ended."""
-        ended = Ended(exit_code, signal, stderr_tail, cut_by)
+        ended = ProcessEnd(exit_code, signal, stderr_tail, cut_by)
         text = "\n".join(self._lines).rstrip()
         verdict, found = self._judge(ended, text)
         return Outcome(
@@ -70,7 +70,7 @@ class PlainReader:
             raw_reason=one_line(stderr_tail[-2000:]),
         )
 
-    def _judge(self, ended: Ended, text: str) -> tuple[str | None, Finding]:
+    def _judge(self, ended: ProcessEnd, text: str) -> tuple[str | None, TurnEnding]:
         """Return the verdict, if there is one, and the kind of ending."""
         if found := cut_short(ended) or died(ended, self._program):
             return None, found
@@ -81,26 +81,26 @@ class PlainReader:
         if words and said is not None:
             verdict = verdicts.among(said, words)
             if verdict is None:
-                return None, Finding("no_verdict", verdicts.missing(said, words))
-            return verdict, Finding("success", f"the agent printed `VERDICT: {verdict}`")
+                return None, TurnEnding("no_verdict", verdicts.missing(said, words))
+            return verdict, TurnEnding("success", f"the agent printed `VERDICT: {verdict}`")
         return by_exit_code(ended.exit_code, self._program, words)
 
 
-def died(ended: Ended, program: str) -> Finding | None:
+def died(ended: ProcessEnd, program: str) -> TurnEnding | None:
     """Return the finding for a process that was killed; None if it exited by itself."""
     if ended.signal is None and ended.exit_code is not None:
         return None
     by = f" by signal {ended.signal}" if ended.signal is not None else ""
-    return Finding("truncated", f"`{program}` was killed{by}")
+    return TurnEnding("truncated", f"`{program}` was killed{by}")
 
 
-def silent(ended: Ended, program: str) -> Finding:
+def silent(ended: ProcessEnd, program: str) -> TurnEnding:
     """Return the finding for a program that printed nothing to stdout."""
     if ended.exit_code == 0:
-        return Finding("truncated", f"`{program}` printed nothing")
+        return TurnEnding("truncated", f"`{program}` printed nothing")
     what = f"`{program}` exited with code {ended.exit_code}"
     why = error_line(ended.stderr_tail)
-    return Finding("not_started", because(what, why) if why else f"{what} and printed nothing")
+    return TurnEnding("not_started", because(what, why) if why else f"{what} and printed nothing")
 
 
 def error_line(stderr_tail: str) -> str:
@@ -112,12 +112,12 @@ def error_line(stderr_tail: str) -> str:
 
 def by_exit_code(
     exit_code: int | None, program: str, words: tuple[str, ...] | None
-) -> tuple[str | None, Finding]:
+) -> tuple[str | None, TurnEnding]:
     """Return the verdict and ending that the exit code means, as for a shell action."""
     said = f"`{program}` exited with code {exit_code}"
     word = {0: "pass", 1: "fail"}.get(exit_code if exit_code is not None else -1)
     if word is None:
-        return None, Finding("command_failed", said)
+        return None, TurnEnding("command_failed", said)
     if words and word not in words:
-        return None, Finding("no_verdict", verdicts.NO_VERDICT)
-    return word if words else None, Finding("success" if word == "pass" else "failed", said)
+        return None, TurnEnding("no_verdict", verdicts.NO_VERDICT)
+    return word if words else None, TurnEnding("success" if word == "pass" else "failed", said)

@@ -24,7 +24,7 @@ from little_loops.system.stops import StopFlag
 Write = Callable[[bytes], None]
 
 
-class Interrupted(Exception):
+class CallInterrupted(Exception):
     """The action has to stop; when it is run again, it continues from what it has done."""
 
     def __init__(self, by: Literal["stop", "deadline"]) -> None:
@@ -32,7 +32,7 @@ class Interrupted(Exception):
         self.by = by
 
 
-class Done(NamedTuple):
+class BuiltinResult(NamedTuple):
     """How a built-in action ended; `error` says why it could not be carried out."""
 
     exit_code: int = OK
@@ -82,16 +82,16 @@ class Call(NamedTuple):
         self.stderr(_encoded(line))
 
     def pause(self, seconds: float) -> None:
-        """Sleep; raise `Interrupted` at a stop or if the deadline comes first."""
+        """Sleep; raise `CallInterrupted` at a stop or if the deadline comes first."""
         left_s = self._left_s()
         is_last = left_s is not None and left_s <= seconds
         pause_s = left_s if is_last and left_s is not None else seconds
         if self.stop is None:
             time.sleep(pause_s)
         elif self.stop.wait(pause_s):
-            raise Interrupted("stop")
+            raise CallInterrupted("stop")
         if is_last:
-            raise Interrupted("deadline")
+            raise CallInterrupted("deadline")
 
     def execute(
         self,
@@ -104,7 +104,7 @@ class Call(NamedTuple):
     ) -> Executed:
         """Run a program to its end.
 
-        Raises `CannotStart`, or `Interrupted` at a stop or at the action's deadline; a program that
+        Raises `CannotStart`, or `CallInterrupted` at a stop or at the action's deadline; a program that
         exceeds only `timeout_s` is returned as timed out.
         """
         out, err = bytearray(), bytearray()
@@ -125,19 +125,19 @@ class Call(NamedTuple):
         )
         timed_out = ended.cut_by == "deadline"
         if ended.cut_by == "stop":
-            raise Interrupted("stop")
+            raise CallInterrupted("stop")
         if timed_out and is_last:
-            raise Interrupted("deadline")
+            raise CallInterrupted("deadline")
         return Executed(ended.exit_code, bytes(out), bytes(err), timed_out)
 
     def _left_s(self) -> float | None:
-        """Return the seconds until the deadline, None without one; raise `Interrupted` if it has
+        """Return the seconds until the deadline, None without one; raise `CallInterrupted` if it has
         passed."""
         if self.ends_at is None:
             return None
         left_s = self.ends_at - time.monotonic()
         if left_s <= 0:
-            raise Interrupted("deadline")
+            raise CallInterrupted("deadline")
         return left_s
 
 

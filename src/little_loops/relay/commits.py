@@ -19,7 +19,7 @@ from contextlib import suppress
 from little_loops.errors import DamagedRun, LittleLoopsError
 from little_loops.records import NamedTuple
 from little_loops.relay.call import Call
-from little_loops.relay.git import TIMED_OUT, Answer, git
+from little_loops.relay.git import TIMED_OUT, GitAnswer, git
 from little_loops.relay.record import read_small, write_atomically
 from little_loops.system.plain_files import read_plain
 
@@ -45,7 +45,7 @@ class NotCommitted(LittleLoopsError):
     """A commit could not be made; the work is still in the work tree."""
 
 
-class Repository(NamedTuple):
+class WorkTree(NamedTuple):
     """A work tree: its top, its git directory, and the project's path in it (`a/b/` or empty).
 
     `call` is the action for which git is run.
@@ -75,7 +75,7 @@ Snapshot = dict[str, str]
 """Paths that differ from the last commit, with a description of their content."""
 
 
-class Bounds(NamedTuple):
+class CommitBounds(NamedTuple):
     """Which project paths may be committed: those below `inside` that are not below `outside`.
 
     A path in `outside` that ends in `*` matches every path that starts with it.
@@ -101,7 +101,7 @@ def _is_below(path: str, place: str) -> bool:
     return place == "." or path == place or path.startswith(f"{place}/")
 
 
-def find_repository(call: Call) -> Repository | None:
+def find_repository(call: Call) -> WorkTree | None:
     """Return the repository that contains the project; None without one, or without git.
 
     Raises `NotCommitted` if git cannot be used there.
@@ -113,15 +113,15 @@ def find_repository(call: Call) -> Repository | None:
     lines = answer.text.split("\n")
     if answer.code != 0 or len(lines) != len(wanted) + 1:
         raise NotCommitted(f"git cannot be used here: {answer.complaint}", WITHOUT_COMMITS)
-    return Repository(top=lines[1], git_dir=lines[2], prefix=lines[3], call=call)
+    return WorkTree(top=lines[1], git_dir=lines[2], prefix=lines[3], call=call)
 
 
-def _no_work_tree(answer: Answer) -> bool:
+def _no_work_tree(answer: GitAnswer) -> bool:
     missing = ("not a git repository", "must be run in a work tree")
     return answer.text.startswith("false") or any(word in answer.complaint for word in missing)
 
 
-def check_can_commit(repository: Repository) -> None:
+def check_can_commit(repository: WorkTree) -> None:
     """Raise `NotCommitted` if a commit would fail, before an agent works for an hour."""
     _check_no_operation_in_progress(repository)
     answer = _run_git(repository, ["var", "GIT_COMMITTER_IDENT"])
@@ -132,7 +132,7 @@ def check_can_commit(repository: Repository) -> None:
         )
 
 
-def _check_no_operation_in_progress(repository: Repository) -> None:
+def _check_no_operation_in_progress(repository: WorkTree) -> None:
     """Raise `NotCommitted` in the middle of a merge, rebase, cherry-pick or revert."""
     for name, what in IN_PROGRESS.items():
         if os.path.exists(os.path.join(repository.git_dir, name)):
@@ -145,7 +145,7 @@ def _check_no_operation_in_progress(repository: Repository) -> None:
 # ── before the turn ───────────────────────────────────────────────────────────────────────────────
 
 
-def take_snapshot(repository: Repository) -> None:
+def take_snapshot(repository: WorkTree) -> None:
     """Save what differs from the last commit before the turn, in the run's directory."""
     before = {change.path: _content(repository, change.path) for change in changes(repository)}
     write_atomically(_snapshot_path(repository.call), json.dumps(before))
@@ -175,7 +175,7 @@ def _load_snapshot(call: Call) -> Snapshot:
         raise DamagedRun(f"`{path}` does not describe the files before the turn") from problem
 
 
-def changes(repository: Repository) -> list[Change]:
+def changes(repository: WorkTree) -> list[Change]:
     """Return the files that differ from the last commit, except ignored ones.
 
     Raises `NotCommitted` if git cannot list them.
@@ -205,7 +205,7 @@ def _parse_status(entries: Iterable[str]) -> Iterator[Change]:
                 pass
 
 
-def _content(repository: Repository, path: str) -> str:
+def _content(repository: WorkTree, path: str) -> str:
     """Return a description of a path's content that differs whenever the content does."""
     full = os.path.join(repository.top, path)
     try:
@@ -231,7 +231,7 @@ def _digest(path: str, info: os.stat_result) -> str:
 
 
 def commit(
-    repository: Repository, message: str, bounds: Bounds, before: Snapshot | None = None
+    repository: WorkTree, message: str, bounds: CommitBounds, before: Snapshot | None = None
 ) -> Committed:
     """Commit what changed since the snapshot (`before`, or else the saved one) within the bounds.
 
@@ -253,7 +253,7 @@ def commit(
     return Committed(_commit(repository, mine, message), left)
 
 
-def _find_own_commit(repository: Repository, message: str) -> str | None:
+def _find_own_commit(repository: WorkTree, message: str) -> str | None:
     """Return the last commit if it is this turn's, made before a crash that kept us from recording
     it."""
     answer = _run_git(repository, ["log", "-1", "--format=%h%n%B"])
@@ -261,13 +261,13 @@ def _find_own_commit(repository: Repository, message: str) -> str | None:
     return made if answer.code == 0 and said.strip() == message.strip() else None
 
 
-def _has_changed(repository: Repository, path: str, before: Snapshot) -> bool:
+def _has_changed(repository: WorkTree, path: str, before: Snapshot) -> bool:
     """Return whether a path's content is not the one in the snapshot."""
     was = before.get(path)
     return was is None or _content(repository, path) != was
 
 
-def _commit(repository: Repository, mine: Sequence[Change], message: str) -> str | None:
+def _commit(repository: WorkTree, mine: Sequence[Change], message: str) -> str | None:
     """Commit these paths. Return the abbreviated id; None if git finds no difference.
 
     Raises `NotCommitted` if git refuses.
@@ -285,7 +285,7 @@ def _commit(repository: Repository, mine: Sequence[Change], message: str) -> str
     return _run_git(repository, ["rev-parse", "--short", "HEAD"]).text.strip()
 
 
-def _commit_with_hooks(repository: Repository, mine: Sequence[Change], message: str) -> Answer:
+def _commit_with_hooks(repository: WorkTree, mine: Sequence[Change], message: str) -> GitAnswer:
     """Commit, and try once more if a hook rejected the commit but changed the files itself."""
     paths = [change.path for change in mine]
     before = _contents(repository, paths)
@@ -295,7 +295,7 @@ def _commit_with_hooks(repository: Repository, mine: Sequence[Change], message: 
     return answer
 
 
-def _run_commit(repository: Repository, mine: Sequence[Change], message: str) -> Answer:
+def _run_commit(repository: WorkTree, mine: Sequence[Change], message: str) -> GitAnswer:
     """Add the new files and commit all; if that fails, make the new files untracked again."""
     new = [change.path for change in mine if change.new]
     added = _run_with_retries(repository, ["add", *FROM_STDIN], new) if new else None
@@ -309,7 +309,7 @@ def _run_commit(repository: Repository, mine: Sequence[Change], message: str) ->
     return answer
 
 
-def _is_no_change(repository: Repository, mine: Sequence[Change]) -> bool:
+def _is_no_change(repository: WorkTree, mine: Sequence[Change]) -> bool:
     """Return whether git finds nothing to commit.
 
     Normalised line endings can make an unchanged file look changed.
@@ -319,11 +319,13 @@ def _is_no_change(repository: Repository, mine: Sequence[Change]) -> bool:
     return len(known) == len(mine) and _run_with_retries(repository, words, known).code == 1
 
 
-def _contents(repository: Repository, paths: Sequence[str]) -> list[str]:
+def _contents(repository: WorkTree, paths: Sequence[str]) -> list[str]:
     return [_content(repository, path) for path in paths]
 
 
-def _run_with_retries(repository: Repository, words: Sequence[str], paths: Sequence[str]) -> Answer:
+def _run_with_retries(
+    repository: WorkTree, words: Sequence[str], paths: Sequence[str]
+) -> GitAnswer:
     """Run git on these paths; retry a few times while another git process holds the index lock."""
     # Relative to the top and literal, because a name may start with `:` or contain `*`.
     stdin = "\0".join(f":(top,literal){path}" for path in paths)
@@ -336,6 +338,6 @@ def _run_with_retries(repository: Repository, words: Sequence[str], paths: Seque
     return answer
 
 
-def _run_git(repository: Repository, words: Sequence[str], stdin: str = "") -> Answer:
+def _run_git(repository: WorkTree, words: Sequence[str], stdin: str = "") -> GitAnswer:
     answer = git(repository.call, words, repository.top, stdin=stdin, timeout_s=COMMIT_TIMEOUT_S)
-    return answer or Answer(127, "", "git is no longer installed")
+    return answer or GitAnswer(127, "", "git is no longer installed")

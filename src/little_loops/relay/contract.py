@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from little_loops.relay.rules import STATUSES, Metadata, Progress, Unusable
+from little_loops.relay.rules import STATUSES, Metadata, PlanProgress, UnusableMetadata
 
 OTHER_REASONS = ("review_reason", "blocker")
 LONGEST_TEXT = 500
@@ -24,15 +24,15 @@ class ContractBroken(Exception):
     """The metadata is invalid; the message says where."""
 
 
-def read_text(text: str) -> Metadata | Unusable:
+def read_text(text: str) -> Metadata | UnusableMetadata:
     """Return the metadata in a text that should be one JSON object, or why it is invalid."""
     try:
         data = json.loads(text, object_pairs_hook=_object, parse_constant=_no_number)
         return _metadata(data)
     except ContractBroken as broken:
-        return Unusable(f"the metadata file is invalid: {broken}")
+        return UnusableMetadata(f"the metadata file is invalid: {broken}")
     except (ValueError, RecursionError) as problem:
-        return Unusable(f"the metadata file is not valid JSON: {one_line(str(problem))}")
+        return UnusableMetadata(f"the metadata file is not valid JSON: {one_line(str(problem))}")
 
 
 def one_line(text: str, most: int = LONGEST_TEXT) -> str:
@@ -88,14 +88,14 @@ def _status(data: Mapping[str, Any]) -> Any:
     return status
 
 
-def _progress(data: Mapping[str, Any]) -> Progress:
+def _progress(data: Mapping[str, Any]) -> PlanProgress:
     """Return the phases and the handoff path; empty if there is no `partial_progress`.
 
     Raises `ContractBroken` if they are invalid, or if more phases are completed than there are.
     """
     progress = data.get("partial_progress")
     if progress is None:
-        return Progress()
+        return PlanProgress()
     if not isinstance(progress, dict):
         raise ContractBroken(f"`partial_progress` is {_kind(progress)}, not an object")
     completed = _count(progress, "phases_completed")
@@ -103,7 +103,7 @@ def _progress(data: Mapping[str, Any]) -> Progress:
     if completed is not None and total is not None and completed > total:
         raise ContractBroken(f"{completed} phases completed of {total}")
     stage = one_line(_text(progress, "stage"))
-    return Progress(completed, total, stage, _path(progress, "handoff_path"))
+    return PlanProgress(completed, total, stage, _path(progress, "handoff_path"))
 
 
 def _reason(data: Mapping[str, Any]) -> str:

@@ -10,12 +10,15 @@ import os
 import shutil
 from collections.abc import Sequence
 
+from little_loops.errors import StoreError
 from little_loops.records import NamedTuple
 from little_loops.relay.call import Call
 from little_loops.relay.contract import one_line
 from little_loops.system.process import CannotStart
+from little_loops.trees.repository_files import refuse_special_files
 
 TIMEOUT_S = 120.0
+REFUSED = 128  # as git itself exits
 TIMED_OUT = 124
 KILLED = 137
 LINES_SHOWN = 6
@@ -26,7 +29,7 @@ OWN_VARIABLES = {"GIT_TERMINAL_PROMPT": "0", "LANGUAGE": "en"}
 OWN_SETTINGS = ("-c", "maintenance.auto=false", "-c", "gc.auto=0")
 
 
-class Answer(NamedTuple):
+class GitAnswer(NamedTuple):
     code: int
     text: str
     complaint: str
@@ -34,15 +37,19 @@ class Answer(NamedTuple):
 
 def git(
     call: Call, words: Sequence[str], cwd: str, *, stdin: str = "", timeout_s: float = TIMEOUT_S
-) -> Answer | None:
+) -> GitAnswer | None:
     """Run git in `cwd` and return its answer; None if git is not installed.
 
-    The code is 124 after a timeout and 137 if a signal ended it. Raises `Interrupted` if the action
-    has to stop.
+    The code is 124 after a timeout, 137 if a signal ended it, and 128 if it would wait for a
+    pipe. Raises `Interrupted` if the action has to stop.
     """
     program = _find_git(cwd, call.environ.get("PATH", os.defpath))
     if program is None:
         return None
+    try:
+        refuse_special_files(cwd)
+    except StoreError as refused:
+        return GitAnswer(REFUSED, "", refused.message)
     try:
         done = call.execute(
             [program, *OWN_SETTINGS, *words],
@@ -54,10 +61,10 @@ def git(
     except CannotStart:
         return None
     if done.timed_out:
-        return Answer(TIMED_OUT, "", f"git {words[0]} took more than {timeout_s:g} s")
+        return GitAnswer(TIMED_OUT, "", f"git {words[0]} took more than {timeout_s:g} s")
     code = KILLED if done.exit_code is None else done.exit_code
     text, talk = os.fsdecode(done.stdout), done.stderr.decode("utf-8", "replace")
-    return Answer(
+    return GitAnswer(
         code, text, _error_text(talk) or _error_text(text) or f"git exited with code {code}"
     )
 

@@ -18,7 +18,7 @@ from contextlib import suppress
 
 from little_loops.errors import StorageError, UsageError
 from little_loops.relay.contract import one_line, read_text
-from little_loops.relay.rules import STATUSES, Metadata, Unusable
+from little_loops.relay.rules import STATUSES, Metadata, UnusableMetadata
 
 LARGEST = 1 << 20
 CONSOLE_TAIL = 1 << 16
@@ -27,7 +27,7 @@ OBJECT = re.compile(r"^[ \t]*\{", re.MULTILINE)
 SAFE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 
-def read_metadata(path: str, started_ns: int) -> Metadata | Unusable:
+def read_metadata(path: str, started_ns: int) -> Metadata | UnusableMetadata:
     """Return the metadata at `path` that the turn left, or why it is unusable.
 
     `started_ns` is when the turn started, by the file system's clock.
@@ -35,13 +35,13 @@ def read_metadata(path: str, started_ns: int) -> Metadata | Unusable:
     try:
         descriptor = os.open(path, SAFE)
     except FileNotFoundError:
-        return Unusable("the agent wrote no metadata file")
+        return UnusableMetadata("the agent wrote no metadata file")
     except OSError as problem:
-        return Unusable(f"the metadata file cannot be read: {_open_failure(problem)}")
+        return UnusableMetadata(f"the metadata file cannot be read: {_open_failure(problem)}")
     try:
         return _read(descriptor, started_ns)
     except OSError as problem:
-        return Unusable(f"the metadata file cannot be read: {_error_text(problem)}")
+        return UnusableMetadata(f"the metadata file cannot be read: {_error_text(problem)}")
     finally:
         os.close(descriptor)
 
@@ -58,21 +58,21 @@ def _error_text(problem: OSError) -> str:
     return (problem.strerror or str(problem)).lower()
 
 
-def _read(descriptor: int, started_ns: int) -> Metadata | Unusable:
+def _read(descriptor: int, started_ns: int) -> Metadata | UnusableMetadata:
     """Read and parse an open metadata file."""
     info = os.fstat(descriptor)
     if not stat.S_ISREG(info.st_mode):
-        return Unusable("the metadata file cannot be read: it is not a regular file")
+        return UnusableMetadata("the metadata file cannot be read: it is not a regular file")
     if info.st_mtime_ns < started_ns:
-        return Unusable("the metadata file is older than the turn")
+        return UnusableMetadata("the metadata file is older than the turn")
     with open(descriptor, "rb", closefd=False) as stream:
         content = stream.read(LARGEST + 1)  # it may grow while it is read
     if len(content) > LARGEST:
-        return Unusable(f"the metadata file is larger than {LARGEST >> 10} KiB")
+        return UnusableMetadata(f"the metadata file is larger than {LARGEST >> 10} KiB")
     try:
         return read_text(content.decode("utf-8-sig"))
     except UnicodeDecodeError:
-        return Unusable("the metadata file is not UTF-8")
+        return UnusableMetadata("the metadata file is not UTF-8")
 
 
 def move_away(path: str, target: str, home: str = "") -> bool:

@@ -19,22 +19,22 @@ SETTLE = "relay.settle"
 _SPECIAL = re.compile(r"([\\*?\[\]!# ])")
 
 
-class Places(NamedTuple):
+class RelayPlaces(NamedTuple):
     """Directories of the project that belong to the relay, and ignore patterns for its own files."""
 
     folders: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
 
 
-def places_of(loop: FSMLoop) -> Places:
+def places_of(loop: FSMLoop) -> RelayPlaces:
     """Return the places of a relay; empty for any other loop."""
     written = [state.context for state in loop.states.values() if state.action == SETTLE]
     if not written:
-        return Places()
+        return RelayPlaces()
     texts = (str(written[0].get(name, "")) for name in ("metadata", "plan"))
     metadata, plan = (render_text(text, lookup_in({}), loop.context) for text in texts)
     folders = dict.fromkeys(os.path.dirname(path) for path in (metadata, plan))
-    return Places(tuple(each for each in folders if each), tuple(_own_files(metadata)))
+    return RelayPlaces(tuple(each for each in folders if each), tuple(_own_files(metadata)))
 
 
 def _own_files(metadata: str) -> Iterator[str]:

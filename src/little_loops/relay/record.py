@@ -20,7 +20,7 @@ from typing import Any
 
 from little_loops.errors import DamagedRun, StorageError
 from little_loops.records import NamedTuple
-from little_loops.relay.rules import Turn
+from little_loops.relay.rules import RelayTurn
 from little_loops.system.plain_files import open_plain
 
 FORMAT = 1
@@ -47,12 +47,12 @@ class Relay(NamedTuple):
     """
 
     session: str = ""
-    turns: tuple[Turn, ...] = ()
+    turns: tuple[RelayTurn, ...] = ()
     metadata: str = ""
     task: Task = Task()
     prepared: int = 0
 
-    def before(self, number: int) -> tuple[Turn, ...]:
+    def before(self, number: int) -> tuple[RelayTurn, ...]:
         """Return the turns before `number`, so that settling a turn twice does not count it twice."""
         return tuple(turn for turn in self.turns if turn.number < number)
 
@@ -84,11 +84,11 @@ def _relay(data: dict[str, Any]) -> Relay:
     return Relay(str(data["session"]), turns, metadata, task, prepared)
 
 
-def _turn(data: Mapping[str, Any]) -> Turn:
+def _turn(data: Mapping[str, Any]) -> RelayTurn:
     """Parse a turn."""
     lists = ("errors", "notes", "artifacts")
     fields: dict[str, Any] = {k: tuple(v) if k in lists else v for k, v in data.items()}
-    return Turn(**fields)
+    return RelayTurn(**fields)
 
 
 def save(run_dir: str, relay: Relay) -> None:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from little_loops.relay.rules import Check, Turn, artifacts_of
+from little_loops.relay.rules import Check, RelayTurn, artifacts_of
 
 TURNS_SHOWN = 20
 LINES_SHOWN = 50
 
 
-def turn_line(turn: Turn, *, limit: int | None = None) -> str:
+def turn_line(turn: RelayTurn, *, limit: int | None = None) -> str:
     """Describe a turn on one line: `turn 2 of 5: partial, 2 of 4 phases complete, committed
     1a2b3c4`."""
     of = f" of {limit}" if limit is not None else ""
@@ -26,7 +26,7 @@ def turn_line(turn: Turn, *, limit: int | None = None) -> str:
     return f"turn {turn.number}{of}: {', '.join(parts)}"
 
 
-def _ending(turn: Turn) -> str:
+def _ending(turn: RelayTurn) -> str:
     """Return how a turn ended, in a few words."""
     if turn.word == "invalid":
         return turn.reason
@@ -40,7 +40,7 @@ def _phases(completed: int, total: int | None) -> str:
     return f"{completed}{of} phase{'' if (total or completed) == 1 else 's'} complete"
 
 
-def report(name: str, session: str, turns: Sequence[Turn]) -> str:
+def report(name: str, session: str, turns: Sequence[RelayTurn]) -> str:
     """Return the report of a relay; its last line says how it ended, or how far it is.
 
     There must be at least one turn.
@@ -55,7 +55,7 @@ def report(name: str, session: str, turns: Sequence[Turn]) -> str:
     return "\n".join([*lines, _conclusion(turns[-1], turns)]) + "\n"
 
 
-def _conclusion(turn: Turn, turns: Sequence[Turn]) -> str:
+def _conclusion(turn: RelayTurn, turns: Sequence[RelayTurn]) -> str:
     """Return the last line of the report."""
     match turn.word:
         case "implemented" if not turn.refuted:
@@ -76,7 +76,7 @@ _PROOF: Mapping[Check, str] = {
 }
 
 
-def _phases_so_far(turns: Sequence[Turn]) -> str:
+def _phases_so_far(turns: Sequence[RelayTurn]) -> str:
     """Return the phases of the last turn that reported them, for the last line."""
     accounts = [(turn.completed, turn.total) for turn in turns if turn.completed is not None]
     return f", {_phases(*accounts[-1])}" if accounts else ""

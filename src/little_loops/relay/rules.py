@@ -35,7 +35,7 @@ FIRST_WAIT_S = 1.0
 LONGEST_WAIT_S = 60.0
 
 
-class Progress(NamedTuple):
+class PlanProgress(NamedTuple):
     """How far the plan is, according to the agent; None if it did not say."""
 
     completed: int | None = None
@@ -49,14 +49,14 @@ class Metadata(NamedTuple):
 
     status: Status
     review: bool = False
-    progress: Progress = Progress()
+    progress: PlanProgress = PlanProgress()
     reason: str = ""
     errors: tuple[str, ...] = ()
     artifacts: tuple[str, ...] = ()
     summary_path: str = ""
 
 
-class Unusable(NamedTuple):
+class UnusableMetadata(NamedTuple):
     """There is no valid metadata; `warning` says what the agent did instead."""
 
     error: str
@@ -67,10 +67,10 @@ class Cut(NamedTuple):
     """The turn was interrupted before it left metadata, which is not an error of the agent."""
 
 
-TurnEnd = Metadata | Unusable | Cut
+TurnEnd = Metadata | UnusableMetadata | Cut
 
 
-class Turn(NamedTuple):
+class RelayTurn(NamedTuple):
     """A settled turn; `mark` is the fingerprint of its error, if it had one."""
 
     number: int
@@ -113,12 +113,12 @@ class HandOver(NamedTuple):
 # ── the decision ───────────────────────────────────────────────────────────────────────────────
 
 
-def decide(end: TurnEnd, before: Sequence[Turn]) -> Decision:
+def decide(end: TurnEnd, before: Sequence[RelayTurn]) -> Decision:
     """Return the word for a turn that ended like this, given the turns before it."""
     match end:
         case Cut():
             return Decision("invalid", "the turn was interrupted before it wrote its metadata")
-        case Unusable():
+        case UnusableMetadata():
             return _next_turn("invalid", end.error, end, before)
         case Metadata(status="partial"):
             return _partial(end, before)
@@ -130,14 +130,14 @@ def decide(end: TurnEnd, before: Sequence[Turn]) -> Decision:
             assert_never(end)
 
 
-def _implemented(end: Metadata, before: Sequence[Turn]) -> Decision:
+def _implemented(end: Metadata, before: Sequence[RelayTurn]) -> Decision:
     """Accept the agent's claim, unless its own count of phases contradicts it."""
     if phases_missing(end, before) is not None:
         return _partial(end, before)
     return Decision("implemented", end.reason)
 
 
-def phases_missing(end: Metadata, before: Sequence[Turn]) -> str | None:
+def phases_missing(end: Metadata, before: Sequence[RelayTurn]) -> str | None:
     """Return `1 of 4 phases` if a turn claims to be done with phases missing; else None."""
     completed, total = end.progress.completed, end.progress.total
     total = _phases_total(before) if total is None else total
@@ -146,14 +146,14 @@ def phases_missing(end: Metadata, before: Sequence[Turn]) -> str | None:
     return f"{completed} of {total} phases"
 
 
-def _partial(end: Metadata, before: Sequence[Turn]) -> Decision:
+def _partial(end: Metadata, before: Sequence[RelayTurn]) -> Decision:
     """Return the decision for a turn with work left: a review if asked for, else another turn."""
     if end.review:
         return Decision("review", why(end) or "the agent asked for a review")
     return _next_turn("partial", why(end), end, before)
 
 
-def _next_turn(word: Word, reason: str, end: TurnEnd, before: Sequence[Turn]) -> Decision:
+def _next_turn(word: Word, reason: str, end: TurnEnd, before: Sequence[RelayTurn]) -> Decision:
     """Return the decision for another turn, or `failed` if the same error has repeated too often."""
     mark = mark_of(end, before)
     if mark is None:
@@ -167,11 +167,11 @@ def _next_turn(word: Word, reason: str, end: TurnEnd, before: Sequence[Turn]) ->
     return Decision(word, reason, _wait_s(before) if in_a_row > 1 else 0.0)
 
 
-def _times_in_a_row(mark: str, before: Sequence[Turn]) -> int:
+def _times_in_a_row(mark: str, before: Sequence[RelayTurn]) -> int:
     return sum(1 for _ in takewhile(lambda turn: turn.mark == mark, reversed(before)))
 
 
-def _wait_s(before: Sequence[Turn]) -> float:
+def _wait_s(before: Sequence[RelayTurn]) -> float:
     """Return the wait before the next turn: 1, 2, 4 … 60 s, doubled with each immediate repeat."""
     pairs = pairwise(turn.mark for turn in before)
     waits = sum(1 for earlier, mark in pairs if mark is not None and mark == earlier)
@@ -190,7 +190,7 @@ def why(end: Metadata) -> str:
 def error_of(end: TurnEnd) -> str:
     """Return the error of a turn that another one may follow; empty if there was none."""
     match end:
-        case Unusable():
+        case UnusableMetadata():
             return end.error
         case Metadata():
             return "; ".join(end.errors)
@@ -200,7 +200,7 @@ def error_of(end: TurnEnd) -> str:
             assert_never(end)
 
 
-def mark_of(end: TurnEnd, before: Sequence[Turn]) -> str | None:
+def mark_of(end: TurnEnd, before: Sequence[RelayTurn]) -> str | None:
     """Return the fingerprint of a turn's error; None without one, or if phases were completed."""
     error = error_of(end)
     if not error or (isinstance(end, Metadata) and _made_progress(end, before)):
@@ -220,25 +220,25 @@ def fingerprint(text: str) -> str:
 # ── phases ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _phases_completed(before: Sequence[Turn]) -> int:
+def _phases_completed(before: Sequence[RelayTurn]) -> int:
     """Return the number of completed phases that a turn reported last; 0 if none did."""
     accounts = [turn.completed for turn in before if turn.completed is not None]
     return accounts[-1] if accounts else 0
 
 
-def _phases_total(before: Sequence[Turn]) -> int | None:
+def _phases_total(before: Sequence[RelayTurn]) -> int | None:
     """Return the total number of phases that a turn reported last; None if none did."""
     totals = [turn.total for turn in before if turn.total is not None]
     return totals[-1] if totals else None
 
 
-def _made_progress(end: Metadata, before: Sequence[Turn]) -> bool:
+def _made_progress(end: Metadata, before: Sequence[RelayTurn]) -> bool:
     """Return whether the turn completed more phases than were reported before."""
     completed = end.progress.completed
     return completed is not None and completed > _phases_completed(before)
 
 
-def hand_over(before: Sequence[Turn]) -> HandOver:
+def hand_over(before: Sequence[RelayTurn]) -> HandOver:
     """Return where the next turn continues.
 
     A turn that reported no phases leaves the earlier count unchanged.
@@ -254,9 +254,11 @@ def hand_over(before: Sequence[Turn]) -> HandOver:
     )
 
 
-def remember(number: int, end: TurnEnd, decision: Decision, before: Sequence[Turn]) -> Turn:
+def remember(
+    number: int, end: TurnEnd, decision: Decision, before: Sequence[RelayTurn]
+) -> RelayTurn:
     """Return the record of a turn that has just been settled."""
-    turn = Turn(number, decision.word, decision.reason, mark_of(end, before))
+    turn = RelayTurn(number, decision.word, decision.reason, mark_of(end, before))
     match end:
         case Metadata():
             return turn._replace(
@@ -268,7 +270,7 @@ def remember(number: int, end: TurnEnd, decision: Decision, before: Sequence[Tur
                 artifacts=end.artifacts,
                 summary_path=end.summary_path,
             )
-        case Unusable():
+        case UnusableMetadata():
             return turn._replace(errors=(end.error,))
         case Cut():
             return turn
@@ -276,9 +278,9 @@ def remember(number: int, end: TurnEnd, decision: Decision, before: Sequence[Tur
             assert_never(end)
 
 
-def remarks(end: TurnEnd, before: Sequence[Turn]) -> list[str]:
+def remarks(end: TurnEnd, before: Sequence[RelayTurn]) -> list[str]:
     """Return warnings about odd metadata, which do not affect the decision."""
-    if isinstance(end, Unusable) and end.warning:
+    if isinstance(end, UnusableMetadata) and end.warning:
         return [end.warning]
     if not isinstance(end, Metadata) or end.progress.completed is None:
         return []
@@ -293,8 +295,8 @@ def remarks(end: TurnEnd, before: Sequence[Turn]) -> list[str]:
     return warnings
 
 
-def _made_no_progress(before: Sequence[Turn]) -> bool:
-    """Return whether the last turn that reported phases completed none."""
+def _made_no_progress(before: Sequence[RelayTurn]) -> bool:
+    """Return whether the last turn that reported phases reported no more than earlier ones."""
     reporting = [turn for turn in before if turn.completed is not None]
     return bool(reporting) and (reporting[-1].completed or 0) <= _phases_completed(reporting[:-1])
 
@@ -302,14 +304,14 @@ def _made_no_progress(before: Sequence[Turn]) -> bool:
 # ── the check, and the task ────────────────────────────────────────────────────────────────────
 
 
-def with_check_result(turns: tuple[Turn, ...], check: Check) -> tuple[Turn, ...]:
+def with_check_result(turns: tuple[RelayTurn, ...], check: Check) -> tuple[RelayTurn, ...]:
     """Return the turns with the check's result on the last one, if it was pending."""
     if not turns or turns[-1].check != "pending":
         return turns
     return (*turns[:-1], turns[-1]._replace(check=check))
 
 
-def task_status(turn: Turn) -> TaskStatus:
+def task_status(turn: RelayTurn) -> TaskStatus:
     """Return the task's status after a settled turn; `completed` only once the check has passed."""
     match turn.word:
         case "implemented":
@@ -322,7 +324,7 @@ def task_status(turn: Turn) -> TaskStatus:
             assert_never(turn.word)
 
 
-def artifacts_of(turns: Sequence[Turn]) -> list[str]:
+def artifacts_of(turns: Sequence[RelayTurn]) -> list[str]:
     return list(dict.fromkeys(path for turn in turns for path in turn.artifacts))
 
 
@@ -333,7 +335,7 @@ def session_of(session: str, number: int) -> str:
     return f"{session}_iter{number}"
 
 
-def commit_message(name: str, session: str, turn: Turn, started: HandOver) -> str:
+def commit_message(name: str, session: str, turn: RelayTurn, started: HandOver) -> str:
     """Return `NAME: phase P of T (turn N)`; P is the last completed phase, or the one worked on."""
     total = started.phases_total if turn.total is None else turn.total
     phase = max(turn.completed or 0, started.resume_phase)
@@ -347,7 +349,7 @@ def commit_message(name: str, session: str, turn: Turn, started: HandOver) -> st
     )
 
 
-def completion_message(name: str, session: str, task_id: str, turn: Turn) -> str:
+def completion_message(name: str, session: str, task_id: str, turn: RelayTurn) -> str:
     """Return the message of the commit that marks the task as completed."""
     return (
         f"{name}: task {task_id} completed (turn {turn.number})\n\n"

@@ -44,7 +44,7 @@ class _Edit(NamedTuple):
     text: str
 
 
-class _Part(NamedTuple):
+class _Member(NamedTuple):
     """A member of an object, or an item of a list, for which `key` is None."""
 
     key: str | None
@@ -83,7 +83,7 @@ class _Container:
         """Begin an empty object or list that starts at this position."""
         self.start = start
         self.is_object = is_object
-        self.parts: list[_Part] = []
+        self.parts: list[_Member] = []
         self._key: _Span | None = None
 
     def take(self, text: str, span: _Span) -> None:
@@ -92,10 +92,10 @@ class _Container:
             self._key = span
             return
         key = None if self._key is None else json.loads(text[self._key.start : self._key.end])
-        self.parts.append(_Part(key, (self._key or span).start, span))
+        self.parts.append(_Member(key, (self._key or span).start, span))
         self._key = None
 
-    def member(self, key: str) -> _Part | None:
+    def member(self, key: str) -> _Member | None:
         """Return the member with this key; the last one if the key occurs twice, as JSON parsers
         do."""
         return next((part for part in reversed(self.parts) if part.key == key), None)
@@ -128,7 +128,7 @@ def _as_id(value: Any) -> str | None:
     return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else None
 
 
-def _value(text: str, part: _Part) -> Any:
+def _value(text: str, part: _Member) -> Any:
     return json.loads(text[part.value.start : part.value.end])
 
 

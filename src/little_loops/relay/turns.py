@@ -21,9 +21,9 @@ from typing import Any
 from little_loops.errors import FAILED, LittleLoopsError, StorageError, UsageError
 from little_loops.records import NamedTuple
 from little_loops.relay import record, rules
-from little_loops.relay.call import Call, Done
+from little_loops.relay.call import BuiltinResult, Call
 from little_loops.relay.commits import (
-    Bounds,
+    CommitBounds,
     NotCommitted,
     check_can_commit,
     commit,
@@ -36,7 +36,7 @@ from little_loops.relay.contract import one_line
 from little_loops.relay.metadata import move_away, printed_instead_of, read_metadata, was_printed
 from little_loops.relay.record import Pending, Relay, Task, kept_metadata
 from little_loops.relay.report import report, turn_line
-from little_loops.relay.rules import Cut, Decision, Metadata, Turn, TurnEnd, Unusable
+from little_loops.relay.rules import Cut, Decision, Metadata, RelayTurn, TurnEnd, UnusableMetadata
 from little_loops.relay.tasks import check_task, write_status
 from little_loops.system.plain_files import reading
 
@@ -83,7 +83,7 @@ def _number(text: str) -> int | None:
 # ── before a turn ──────────────────────────────────────────────────────────────────────────────
 
 
-def prepare(call: Call) -> Done:
+def prepare(call: Call) -> BuiltinResult:
     """Set up a turn: move the old metadata away, take a snapshot, mark the turn and the task.
 
     Prints the values for the agent. Raises `UsageError` if the plan or the task is missing, and
@@ -110,7 +110,7 @@ def prepare(call: Call) -> Done:
     warnings += _write_task_status(call, given.task, "implementing", ())
     values = _values_for_agent(call, given, relay) | {"started_ns": started_ns}
     call.say(json.dumps(values, ensure_ascii=False))
-    return Done(structured=values, warnings=tuple(warnings))
+    return BuiltinResult(structured=values, warnings=tuple(warnings))
 
 
 def _require_plan(call: Call, plan: str) -> None:
@@ -209,7 +209,7 @@ def _relative_to(cwd: str, path: str) -> str:
 # ── after a turn ───────────────────────────────────────────────────────────────────────────────
 
 
-def settle(call: Call) -> Done:
+def settle(call: Call) -> BuiltinResult:
     """Evaluate a turn by its metadata: decide, update the task, commit, and print the verdict.
 
     Raises `NotCommitted` if the work could not be committed and another turn would follow.
@@ -232,7 +232,7 @@ def settle(call: Call) -> Done:
         raise refused
     wait_ms = _wait_ms(call, turn, decision)
     call.say(f"VERDICT: {turn.word}")
-    return Done(wait_ms=wait_ms, warnings=turn.notes)
+    return BuiltinResult(wait_ms=wait_ms, warnings=turn.notes)
 
 
 def _save(call: Call, relay: Relay) -> str:
@@ -254,7 +254,7 @@ def _read_end(call: Call, given: Inputs) -> TurnEnd:
     if given.after == "turn" and not os.path.lexists(metadata):
         ended = f" (exit {given.exit})" if given.exit not in ("", "0") else ""
         printed = bool(given.output) and was_printed(given.output)
-        return Unusable(
+        return UnusableMetadata(
             f"{end.error}{ended}", printed_instead_of(given.metadata) if printed else ""
         )
     return end
@@ -278,7 +278,7 @@ def _started_ns(call: Call, given: Inputs) -> int:
     return started_ns
 
 
-def _notes(call: Call, given: Inputs, end: TurnEnd, before: tuple[Turn, ...]) -> list[str]:
+def _notes(call: Call, given: Inputs, end: TurnEnd, before: tuple[RelayTurn, ...]) -> list[str]:
     """Return warnings about the turn: odd metadata, a missing handoff file, no repository."""
     notes = rules.remarks(end, before)
     handoff = end.progress.handoff_path if isinstance(end, Metadata) else ""
@@ -290,7 +290,9 @@ def _notes(call: Call, given: Inputs, end: TurnEnd, before: tuple[Turn, ...]) ->
     return notes
 
 
-def _update_task(call: Call, task: Task, turn: Turn, before: tuple[Turn, ...]) -> Turn:
+def _update_task(
+    call: Call, task: Task, turn: RelayTurn, before: tuple[RelayTurn, ...]
+) -> RelayTurn:
     """Write the task's status after the turn; add a note to the turn if that fails."""
     artifacts = rules.artifacts_of((*before, turn))
     problems = _write_task_status(call, task, rules.task_status(turn), artifacts)
@@ -312,8 +314,8 @@ def _write_task_status(
 
 
 def _commit(
-    call: Call, given: Inputs, session: str, turn: Turn, before: tuple[Turn, ...]
-) -> tuple[Turn, NotCommitted | None]:
+    call: Call, given: Inputs, session: str, turn: RelayTurn, before: tuple[RelayTurn, ...]
+) -> tuple[RelayTurn, NotCommitted | None]:
     """Commit the turn's work. Return the turn, and the error if it could not be committed."""
     if not given.commit or not has_snapshot(call):
         return turn, None
@@ -333,7 +335,7 @@ def _commit(
     return turn._replace(commit=done.id, notes=(*turn.notes, *left)), None
 
 
-def _bounds(call: Call, given: Inputs) -> Bounds:
+def _bounds(call: Call, given: Inputs) -> CommitBounds:
     """Return what to commit: the scope, the directories of plan and metadata, and the task's files.
 
     The relay's own files are excluded.
@@ -343,7 +345,7 @@ def _bounds(call: Call, given: Inputs) -> Bounds:
     inside = [*call.scope, *(path for path in more if path)]
     metadata = _in_project(call, given.metadata)
     postflight = os.path.join(os.path.dirname(metadata), ".postflight-*")
-    return Bounds(tuple(_in_project(call, path) for path in inside), (metadata, postflight))
+    return CommitBounds(tuple(_in_project(call, path) for path in inside), (metadata, postflight))
 
 
 def _in_project(call: Call, path: str) -> str:
@@ -353,7 +355,7 @@ def _in_project(call: Call, path: str) -> str:
     return os.path.relpath(os.path.join(os.path.realpath(folder), name), home)
 
 
-def _wait_ms(call: Call, turn: Turn, decision: Decision) -> int:
+def _wait_ms(call: Call, turn: RelayTurn, decision: Decision) -> int:
     """Return how long the next turn has to wait because an error has repeated, and print a warning.
 
     0 if no wait is needed, or at the turn limit.
@@ -368,7 +370,7 @@ def _wait_ms(call: Call, turn: Turn, decision: Decision) -> int:
 # ── at the end ─────────────────────────────────────────────────────────────────────────────────
 
 
-def show_report(call: Call) -> Done:
+def show_report(call: Call) -> BuiltinResult:
     """Print and save the report of a relay that has ended.
 
     If the check has passed, the task is completed. Raises `StorageError` if no turn has finished.
@@ -380,7 +382,7 @@ def show_report(call: Call) -> Done:
     relay = relay._replace(turns=rules.with_check_result(relay.turns, "passed"))
     warnings = _complete_task(call, relay)
     call.say(_save(call, relay).rstrip("\n"))
-    return Done(warnings=tuple(warnings))
+    return BuiltinResult(warnings=tuple(warnings))
 
 
 def _complete_task(call: Call, relay: Relay) -> list[str]:
@@ -398,7 +400,7 @@ def _complete_task(call: Call, relay: Relay) -> list[str]:
         repository = find_repository(call) if has_snapshot(call) else None
         if repository is not None and places:
             message = rules.completion_message(call.loop, relay.session, task.id, turn)
-            commit(repository, message, Bounds(places), before={})
+            commit(repository, message, CommitBounds(places), before={})
     except LittleLoopsError as problem:
         problems.append(f"the status of task {task.id} was not committed: {problem.message}")
     return problems
@@ -406,14 +408,14 @@ def _complete_task(call: Call, relay: Relay) -> list[str]:
 
 # ── by name ────────────────────────────────────────────────────────────────────────────────────
 
-ACTIONS: Mapping[str, Callable[[Call], Done]] = {
+ACTIONS: Mapping[str, Callable[[Call], BuiltinResult]] = {
     "relay.prepare": prepare,
     "relay.settle": settle,
     "relay.report": show_report,
 }
 
 
-def perform(name: str, call: Call) -> Done:
+def perform(name: str, call: Call) -> BuiltinResult:
     """Run the built-in action `name`; raise `Interrupted` if it has to stop.
 
     A failure is printed as `FATAL_ERROR:` and returned as the result.
@@ -427,7 +429,7 @@ def perform(name: str, call: Call) -> Done:
         return _failed(call, str(problem), FAILED)
 
 
-def _failed(call: Call, why: str, exit_code: int) -> Done:
+def _failed(call: Call, why: str, exit_code: int) -> BuiltinResult:
     message = one_line(why, 1000)
     call.say(f"FATAL_ERROR: {message}")
-    return Done(exit_code, error=message)
+    return BuiltinResult(exit_code, error=message)
