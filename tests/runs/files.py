@@ -30,7 +30,7 @@ def ran(root: Path, name: str = "fix", started: str = STARTED, status: Status = 
 
 
 def contents(root: Path) -> dict[str, str]:
-    """Every file below `.loops` but the lock, and what links say."""
+    """Every file below `.loops` but the lock and the index, and what links say."""
     found = {}
     for directory, folders, files in os.walk(root / ".loops"):
         for name in [*files, *folders]:
@@ -38,7 +38,7 @@ def contents(root: Path) -> dict[str, str]:
             place = os.path.relpath(path, root / ".loops")
             if os.path.islink(path):
                 found[place] = f"-> {os.readlink(path)}"
-            elif name in files and name not in (".lock", ".gitignore"):
+            elif name in files and name not in (".lock", ".gitignore", "index.jsonl"):
                 with open(path) as file:
                     found[place] = file.read()
     return found

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from little_loops.runs.arrival import (
-    Part,
-    Piece,
+    StreamBytes,
+    StreamPart,
     from_lines,
     from_sizes,
     parts,
@@ -20,11 +20,11 @@ sizes = st.integers(1, 5)
 
 
 @st.composite
-def alternating(draw: st.DrawFn) -> tuple[Piece, ...]:
+def alternating(draw: st.DrawFn) -> tuple[StreamBytes, ...]:
     first = draw(st.booleans())
     given = draw(st.lists(sizes))
     return tuple(
-        Piece("stdout" if (at % 2 == 0) == first else "stderr", size)
+        StreamBytes("stdout" if (at % 2 == 0) == first else "stderr", size)
         for at, size in enumerate(given)
     )
 
@@ -38,8 +38,8 @@ def test_an_order_comes_back_as_it_was(pieces):
 @pytest.mark.parametrize(
     ("data", "pieces"),
     [
-        pytest.param(b"o 12\ne 3", (Piece("stdout", 12),), id="a line that is not whole"),
-        pytest.param(b"x 1\no\no 1 2\no -1\ne 7\n", (Piece("stderr", 7),), id="not ours"),
+        pytest.param(b"o 12\ne 3", (StreamBytes("stdout", 12),), id="a line that is not whole"),
+        pytest.param(b"x 1\no\no 1 2\no -1\ne 7\n", (StreamBytes("stderr", 7),), id="not ours"),
         pytest.param(b"", (), id="nothing"),
     ],
 )
@@ -57,10 +57,10 @@ def test_every_byte_comes_once_and_in_its_stream_s_order(pieces, out, err):
 
 
 def test_of_what_no_line_tells_stdout_comes_first():
-    pieces = (Piece("stderr", 2), Piece("stdout", 1))
+    pieces = (StreamBytes("stderr", 2), StreamBytes("stdout", 1))
     assert list(parts(pieces, {"stdout": 5, "stderr": 3})) == [
-        Part("stderr", 0, 2),
-        Part("stdout", 0, 1),
-        Part("stdout", 1, 5),
-        Part("stderr", 2, 3),
+        StreamPart("stderr", 0, 2),
+        StreamPart("stdout", 0, 1),
+        StreamPart("stdout", 1, 5),
+        StreamPart("stderr", 2, 3),
     ]

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from little_loops.runs import combined_log
-from little_loops.runs.arrival import Piece, StreamName
-from little_loops.runs.combined_log import Source, combine
+from little_loops.runs.arrival import StreamBytes, StreamName
+from little_loops.runs.combined_log import StreamSource, combine
 
 Arrived = list[tuple[StreamName, bytes]]
 
@@ -19,9 +19,9 @@ def combined(arrived: Arrived) -> bytes:
     whole: dict[StreamName, bytes] = {"stdout": b"", "stderr": b""}
     for stream, data in arrived:
         whole[stream] += data
-    sources = {name: Source(io.BytesIO(data), len(data)) for name, data in whole.items()}
+    sources = {name: StreamSource(io.BytesIO(data), len(data)) for name, data in whole.items()}
     log = io.BytesIO()
-    combine(sources, [Piece(stream, len(data)) for stream, data in arrived], log.write)
+    combine(sources, [StreamBytes(stream, len(data)) for stream, data in arrived], log.write)
     return log.getvalue()
 
 

@@ -15,7 +15,7 @@ from little_loops.fsm.state import LoopState
 from little_loops.reporting.masking import Masker
 from little_loops.runs.follow import RECENT_BYTES, Following, follow
 from little_loops.runs.output_files import RunOutput, rescue
-from little_loops.runs.playback import AgentActivity, Item, Printed, ToolEnded, UsageSoFar
+from little_loops.runs.playback import AgentActivity, Item, PrintedText, ToolEnded, UsageSoFar
 from little_loops.runs.reading import Runs
 from little_loops.runs.storage import create
 from tests.entries import whole
@@ -97,7 +97,7 @@ def story(items: list[Item]) -> list[str]:
         match item:
             case Entry(event=event):
                 told.append(type(event).__name__)
-            case Printed(stream, data):
+            case PrintedText(stream, data):
                 told.append(f"{stream}: {data.decode()}")
             case AgentActivity(text):
                 told.append(f"doing: {text}")
@@ -190,7 +190,7 @@ def test_a_very_long_output_comes_in_pieces(run):
     run.begin("a")
     run.action.stdout(b"a" * 200_000)
     with run.follow() as following:
-        items = [item for item in following.begin() if isinstance(item, Printed)]
+        items = [item for item in following.begin() if isinstance(item, PrintedText)]
     assert b"".join(item.data for item in items) == b"a" * 200_000
     assert max(len(item.data) for item in items) <= 1 << 16
 

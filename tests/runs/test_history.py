@@ -12,7 +12,7 @@ import pytest
 
 from little_loops.errors import StorageError, UsageError
 from little_loops.runs import history
-from little_loops.runs.history import archive, past_files, prune, restore, settle
+from little_loops.runs.history import archive, delete_runs, old_runs, past_files, restore, settle
 from little_loops.runs.layout import RunFiles
 from little_loops.runs.reading import Runs
 from little_loops.runs.storage import create, load
@@ -61,6 +61,13 @@ def test_two_runs_of_the_same_second_are_kept_apart(tmp_path):
         archive(str(tmp_path), "fix")
     stems = [files.stem for files in past_files(str(tmp_path))]
     assert stems == [f"{STEM}-{number}" for number in range(12, 1, -1)] + [STEM]
+
+
+def test_a_fork_of_the_same_second_is_newer_than_its_parent(tmp_path):
+    for name in ("fix@step2", "fix", "build"):
+        ran(tmp_path, name)
+        archive(str(tmp_path), name)
+    assert [files.name for files in past_files(str(tmp_path))] == ["fix@step2", "fix", "build"]
 
 
 def test_a_restored_run_is_the_one_that_was_archived(tmp_path):
@@ -190,6 +197,10 @@ def test_a_link_somebody_planted_moves_nothing(tmp_path, words):
 
 
 # ── pruning ────────────────────────────────────────────────────────────────────────────────────
+
+
+def prune(root: str, **limits):
+    return delete_runs(root, old_runs(root, **limits))
 
 
 def days(found) -> list[str]:

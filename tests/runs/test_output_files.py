@@ -22,7 +22,7 @@ from little_loops.runs.output_files import (
     SHORT_ORDER,
     TAIL_BYTES,
     Output,
-    Printed,
+    PrintedStreams,
     RunOutput,
     Trimmed,
     rescue,
@@ -48,7 +48,7 @@ def run(folder: Folder) -> Path:
     return Path(folder.path)
 
 
-def printed(output: RunOutput, data: bytes, size: int = 1 << 16, **how: Any) -> Printed:
+def printed(output: RunOutput, data: bytes, size: int = 1 << 16, **how: Any) -> PrintedStreams:
     action = output.action(3, 1)
     for start in range(0, len(data), size):
         action.stdout(data[start : start + size])
@@ -69,7 +69,7 @@ def test_a_short_output_is_in_its_file_until_it_is_in_the_result(folder, run):
     assert files(run) == {"live.out": b"x" * 100}
     action.stdout(b"y" * (INLINE - 100))
     text = "x" * 100 + "y" * (INLINE - 100)
-    assert action.end() == Printed(Output(text, text, text, INLINE), NOTHING)
+    assert action.end() == PrintedStreams(Output(text, text, text, INLINE), NOTHING)
     assert files(run) == {"live.out": b""}
     output.close()
     assert files(run) == {}
@@ -77,7 +77,7 @@ def test_a_short_output_is_in_its_file_until_it_is_in_the_result(folder, run):
 
 def test_nothing_printed_makes_no_file(folder, run):
     output = RunOutput(folder)
-    assert output.action(1, 1).end() == Printed(NOTHING, NOTHING)
+    assert output.action(1, 1).end() == PrintedStreams(NOTHING, NOTHING)
     output.close()
     assert files(run) == {}
 

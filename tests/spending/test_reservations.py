@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from little_loops.fsm.budgets import Budget, Deny, Wait
+from little_loops.fsm.budgets import Budget, Deny, WaitForTurns
 from little_loops.fsm.ledger import AgentTurn, Line, Released, Reservation, account
 from little_loops.spending.ledger import read
 from little_loops.spending.reservations import Reserved, calendar_at, reserve
-from little_loops.spending.rules import Rules
+from little_loops.spending.rules import SpendingRules
 from tests.project import SOURCE, noon_zone
 
-DAY_OF_5 = Rules(user=Budget(day=5.0, turn=1.0))
+DAY_OF_5 = SpendingRules(user=Budget(day=5.0, turn=1.0))
 
 
 @pytest.fixture(autouse=True)
@@ -70,7 +70,7 @@ def test_a_turn_that_did_not_start_costs_nothing(environ: dict[str, str]) -> Non
 
 def test_a_waiting_turn_reserves_nothing(environ: dict[str, str]) -> None:
     held = [taken(reserve(DAY_OF_5, wanted(number), None, environ)) for number in range(5)]
-    assert isinstance(reserve(DAY_OF_5, wanted(5), None, environ), Wait)
+    assert isinstance(reserve(DAY_OF_5, wanted(5), None, environ), WaitForTurns)
     assert len(read(environ, 0)) == 5
     held[0].release(turn_of(held[0], 0.0))
     taken(reserve(DAY_OF_5, wanted(5), None, environ)).cancel()
@@ -92,8 +92,8 @@ import os, sys
 from little_loops.fsm.budgets import Budget
 from little_loops.fsm.ledger import Reservation
 from little_loops.spending.reservations import reserve
-from little_loops.spending.rules import Rules
-rules = Rules(user=Budget(day=5.0, turn=1.0))
+from little_loops.spending.rules import SpendingRules
+rules = SpendingRules(user=Budget(day=5.0, turn=1.0))
 reserve(rules, Reservation("k/1/1", 0, "/p", "fix", "k"), None, {"XDG_STATE_HOME": sys.argv[1]})
 os.kill(os.getpid(), 9)
 """
@@ -105,7 +105,7 @@ def test_the_reservation_of_a_killed_process_counts_as_spent(tmp_path: Path) -> 
     environment = {"PYTHONPATH": SOURCE, "TZ": os.environ["TZ"]}
     subprocess.run(command, env=environment, check=False)
     assert isinstance(reserve(DAY_OF_5, wanted(1), 4.5, environ), Reserved)
-    rules = Rules(user=Budget(day=5.0, turn=4.5))
+    rules = SpendingRules(user=Budget(day=5.0, turn=4.5))
     assert isinstance(reserve(rules, wanted(2), None, environ), Deny)
     # The same turn again replaces it.
     again = Reservation("k/1/1", 0, "/p", "fix", "k")
@@ -134,21 +134,21 @@ def test_days_and_weeks_are_those_of_the_user(zone: str, monkeypatch: pytest.Mon
 
 RACER = """\
 import random, sys
-from little_loops.fsm.budgets import Budget, Deny, Wait
+from little_loops.fsm.budgets import Budget, Deny, WaitForTurns
 from little_loops.fsm.ledger import AgentTurn, Reservation
 from little_loops.spending.reservations import reserve
-from little_loops.spending.rules import Rules
+from little_loops.spending.rules import SpendingRules
 
 home, number, overshoot = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
 chance, environ = random.Random(number), {"XDG_STATE_HOME": home}
-rules = Rules(user=Budget(day=5.0, turn=0.5))
+rules = SpendingRules(user=Budget(day=5.0, turn=0.5))
 sys.stdin.read(1)
 for turn in range(1000):
     line = Reservation(f"r{number}/{turn}/1", 0, "/p", "fix", f"r{number}")
     found = reserve(rules, line, None, environ)
     if isinstance(found, Deny):
         break
-    if isinstance(found, Wait):
+    if isinstance(found, WaitForTurns):
         continue
     usd = chance.uniform(0, found.usd) + overshoot
     line = found.line

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from little_loops.spending.slots import VARIABLE, Busy, Queue, Slot, Turn
+from little_loops.spending.slots import VARIABLE, Busy, Queue, QueuePosition, Slot
 from tests.project import SOURCE
 
 
@@ -18,8 +18,8 @@ def environ(tmp_path: Path) -> dict[str, str]:
     return {"XDG_STATE_HOME": str(tmp_path)}
 
 
-def turn(loop: str) -> Turn:
-    return Turn("/a/shop", loop, f"run-of-{loop}", os.getpid())
+def turn(loop: str) -> QueuePosition:
+    return QueuePosition("/a/shop", loop, f"run-of-{loop}", os.getpid())
 
 
 def queue(environ: dict[str, str], loop: str, slots: int = 1, outer: Slot | None = None) -> Queue:
@@ -109,8 +109,8 @@ def test_a_slot_is_taken_while_a_turn_inside_it_goes_on(environ: dict[str, str])
 
 HOLDER = """\
 import os, sys
-from little_loops.spending.slots import Queue, Turn
-queue = Queue(1, Turn("/p", "killed", "r", 1), {"XDG_STATE_HOME": sys.argv[1]})
+from little_loops.spending.slots import Queue, QueuePosition
+queue = Queue(1, QueuePosition("/p", "killed", "r", 1), {"XDG_STATE_HOME": sys.argv[1]})
 print(type(queue.take()).__name__, flush=True)
 sys.stdin.read()
 """
@@ -170,6 +170,6 @@ def test_content_that_cannot_be_read_names_nobody(environ: dict[str, str]) -> No
         os.ftruncate(slot.descriptor, 0)
         os.pwrite(slot.descriptor, text, 0)
         waiting = queue(environ, "b")
-        assert waiting.take() == Busy(1, (Turn("?", "?", "?", 0),))
+        assert waiting.take() == Busy(1, (QueuePosition("?", "?", "?", 0),))
         waiting.leave()
     slot.release()

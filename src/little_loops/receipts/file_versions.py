@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from little_loops.errors import UsageError
 from little_loops.fsm.events import Tree
-from little_loops.receipts.run_trees import RunTrees
+from little_loops.receipts.run_trees import TreesAndRules
 from little_loops.receipts.story import Story
 from little_loops.records import NamedTuple
 from little_loops.trees.model import StoredFile
@@ -75,7 +75,7 @@ def _steps_of(story: Story) -> str:
 # ── restoring a file ────────────────────────────────────────────────────────────────────────
 
 
-def version_of(trees: RunTrees, path: str, tree: Tree) -> StoredFile | None:
+def version_of(trees: TreesAndRules, path: str, tree: Tree) -> StoredFile | None:
     """Return a file as a snapshot has it, protected or not; None if it did not exist.
 
     Raises `StoreError` if it was too large to store.
@@ -84,7 +84,7 @@ def version_of(trees: RunTrees, path: str, tree: Tree) -> StoredFile | None:
     return store.read_guarded(tree.guard, path) or store.read(tree.project, path)
 
 
-def version_at(story: Story, trees: RunTrees, path: str, step: int | None) -> StoredFile:
+def version_at(story: Story, trees: TreesAndRules, path: str, step: int | None) -> StoredFile:
     """Return a file as a step left it, or without a step as it was when the run started.
 
     Raises `UsageError` if there is no such tree, or no such file in it.
@@ -99,7 +99,7 @@ def version_at(story: Story, trees: RunTrees, path: str, step: int | None) -> St
     return found
 
 
-def _where_it_was(story: Story, trees: RunTrees, path: str) -> str:
+def _where_it_was(story: Story, trees: TreesAndRules, path: str) -> str:
     """Return a hint that lists the steps after which the file existed."""
     steps = [
         str(tree.step)
@@ -112,7 +112,7 @@ def _where_it_was(story: Story, trees: RunTrees, path: str) -> str:
     )
 
 
-def put_back(trees: RunTrees, file: StoredFile) -> str:
+def put_back(trees: TreesAndRules, file: StoredFile) -> str:
     """Write a stored file to its place in the project, over what is there. Return the id of a
     snapshot that contains what was there before.
 

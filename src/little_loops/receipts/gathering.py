@@ -16,14 +16,15 @@ from little_loops.fsm.timestamps import timestamp
 from little_loops.fsm.values import written_env
 from little_loops.receipts.canonical import digest
 from little_loops.receipts.chain import chain_of
-from little_loops.receipts.run_trees import RunTrees, guarded_files, trees_of
+from little_loops.receipts.run_trees import TreesAndRules, guarded_files, trees_of
 from little_loops.receipts.statement import File, write
 from little_loops.receipts.story import Story, masked
 from little_loops.reporting.masking import Masker
 from little_loops.runs.folders import open_file
+from little_loops.runs.imported import read_imported
 from little_loops.runs.layout import EVENTS
 from little_loops.runs.reading import Runs
-from little_loops.runs.seals import not_written_by, seal_of
+from little_loops.runs.sealed import not_written_by, seal_of
 from little_loops.runs.view import RunView
 from little_loops.system.files import read_all
 from little_loops.trees.reading import list_tree
@@ -62,6 +63,8 @@ def make_receipt(runs: Runs, view: RunView, environ: Mapping[str, str]) -> bytes
     predicate = _predicate(view, machine, story, trees, environ)
     chain = chain_of(log)
     predicate["log"] = {"lines": chain.lines, "head": chain.head}
+    if read_imported(view.files) is not None:
+        predicate["run"]["imported"] = True
     return write(files, commit_of(trees, story.trees[-1].id), predicate)
 
 
@@ -89,7 +92,7 @@ def event_log(view: RunView) -> bytes | None:
 
 
 def _predicate(
-    view: RunView, machine: FSMLoop, story: Story, trees: RunTrees, environ: Mapping[str, str]
+    view: RunView, machine: FSMLoop, story: Story, trees: TreesAndRules, environ: Mapping[str, str]
 ) -> dict[str, Any]:
     """Return everything a receipt says about a run except its files and log, with secrets masked."""
     plain = machine.to_dict()
@@ -106,6 +109,7 @@ def _predicate(
         "end": {"tree": story.trees[-1].id},
         "checks": story.checks,
         "turns": story.turns,
+        **({"judges": story.judges} if story.judges else {}),
         "rechecks": story.rechecks,
         "out_of_scope": story.outside,
         "warnings": story.warnings,
@@ -136,7 +140,7 @@ def _ending(event: FinalEvent | None) -> dict[str, Any]:
     return {name: getattr(event, name) for name in wanted if hasattr(event, name)}
 
 
-def _protected(machine: FSMLoop, story: Story, trees: RunTrees) -> dict[str, Any]:
+def _protected(machine: FSMLoop, story: Story, trees: TreesAndRules) -> dict[str, Any]:
     """Return what a receipt says about protected paths."""
     evidence = machine.evidence
     return {
@@ -154,7 +158,7 @@ def _protected(machine: FSMLoop, story: Story, trees: RunTrees) -> dict[str, Any
     }
 
 
-def commit_of(trees: RunTrees, tree: str) -> str | None:
+def commit_of(trees: TreesAndRules, tree: str) -> str | None:
     """Return the commit that is checked out, if it has the same content as `tree` within the scope;
     else None."""
     store, rules = trees

@@ -16,6 +16,9 @@ from little_loops.fsm.events import (
     Cost,
     Entry,
     FinalEvent,
+    HostChosen,
+    JudgeComplete,
+    JudgeStart,
     OutOfScope,
     Recheck,
     ReferenceMoved,
@@ -29,6 +32,7 @@ from little_loops.fsm.plain import encode
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import FileRef, Result
 from little_loops.fsm.timestamps import timestamp
+from little_loops.fsm.turn_hosts import hosts_of
 from little_loops.receipts.canonical import sha256
 
 Plain = dict[str, Any]
@@ -42,6 +46,7 @@ class Story:
         self.machine = machine
         self.checks: list[Plain] = []
         self.turns: list[Plain] = []
+        self.judges: list[Plain] = []
         self.rechecks: list[Plain] = []
         self.tampered: list[Plain] = []
         self.restored: list[Plain] = []
@@ -51,7 +56,9 @@ class Story:
         self.trees: list[Tree] = []
         self.ending: FinalEvent | None = None
         self._step = 0
+        self._fallback = 0
         self._action: Plain = {}
+        self._paid: Plain = {}
 
     def read(self, entries: Iterable[Entry]) -> Story:
         """Take all entries of a log, and return the story itself."""
@@ -63,15 +70,19 @@ class Story:
         """Record what an entry says about actions, checks and trees."""
         match entry.event:
             case StateEnter(step=step):
-                self._step = step
+                self._step, self._fallback = step, 0
+            case HostChosen(fallback=fallback):
+                self._fallback = fallback
             case ActionStart():
                 self._start(entry.event, entry.wall_ms)
             case ActionComplete(result=result):
                 self._complete(result)
             case CheckResult():
                 self._check(entry.event)
+            case JudgeStart() | JudgeComplete():
+                self._judge(entry.event, entry.wall_ms)
             case Cost():
-                self._action |= {"cost_usd": entry.event.cost_usd, "tokens": entry.event.tokens}
+                self._paid |= {"cost_usd": entry.event.cost_usd, "tokens": entry.event.tokens}
             case Tree():
                 self._tree(entry.event)
             case _:
@@ -79,7 +90,7 @@ class Story:
 
     def _start(self, event: ActionStart, at_ms: int) -> None:
         """Begin a new action; one by an agent is also a turn."""
-        self._action = {
+        self._action = self._paid = {
             "state": event.state,
             "step": self._step,
             "attempt": event.attempt,
@@ -87,7 +98,8 @@ class Story:
         }
         if is_agents(action_of_event(event.action, event.action_type)):
             state = self.machine.states.get(event.state)
-            host = self.machine.host.under(state.host if state else None)
+            hosts = hosts_of(self.machine, state)
+            host = hosts[self._fallback if self._fallback < len(hosts) else 0]
             self._action |= {"host": host.host, "model": host.model}
             self.turns.append(self._action)
         else:
@@ -103,6 +115,18 @@ class Story:
                 "stdout": _hash_of(result.output, result.output_file),
                 "stderr": _hash_of(result.stderr, result.stderr_file),
             }
+
+    def _judge(self, event: JudgeStart | JudgeComplete, at_ms: int) -> None:
+        """Record a second opinion: who was asked what, and the answer with the lines it quotes."""
+        if isinstance(event, JudgeStart):
+            asked = {"state": event.state, "step": event.step, "attempt": event.attempt}
+            about = {"question": event.question, "host": event.host, "started": timestamp(at_ms)}
+            self._paid = asked | about
+            self.judges.append(self._paid)
+        elif self.judges:
+            answer = {"verdict": event.verdict, "reason": event.reason}
+            quotes = {"quotes": list(event.quotes), "duration_ms": event.duration_ms}
+            self.judges[-1].update(answer | quotes)
 
     def _check(self, event: CheckResult) -> None:
         """Record a check result together with the action that it belongs to."""

@@ -25,7 +25,7 @@ from little_loops.receipts.statement import File, Malformed, Receipt, read, root
 from little_loops.records import NamedTuple
 from little_loops.runs.entries import entries
 from little_loops.runs.reading import Runs
-from little_loops.runs.seals import seal_of
+from little_loops.runs.sealed import seal_of
 from little_loops.runs.view import RunView
 from little_loops.system.plain_files import read_plain, reading
 from little_loops.trees.git import find_git
@@ -37,12 +37,12 @@ SHOWN = 20
 _PLAIN, _PROGRAM, _LINK = "100644", "100755", "120000"
 
 
-class Finding(NamedTuple):
+class VerificationFinding(NamedTuple):
     meaning: Meaning
     text: str
 
 
-def exit_code_of(findings: Sequence[Finding]) -> int:
+def exit_code_of(findings: Sequence[VerificationFinding]) -> int:
     """Return the exit code for the findings: `FAILED` if one is contradicted, else `LIMIT` if one
     is stale, else `OK`."""
     meanings = {finding.meaning for finding in findings}
@@ -53,7 +53,7 @@ def exit_code_of(findings: Sequence[Finding]) -> int:
 
 def verify(
     path: str, root: str, environ: Mapping[str, str], signers: str | None = None
-) -> tuple[Receipt, list[Finding]]:
+) -> tuple[Receipt, list[VerificationFinding]]:
     """Check the receipt at `path` against the project at `root`. Return it with all findings.
 
     Raises `Malformed` if the file is not a receipt, `OSError` if it cannot be read, and
@@ -74,53 +74,61 @@ def verify(
     return receipt, findings
 
 
-def _check_form(receipt: Receipt) -> Iterator[Finding]:
+def _check_form(receipt: Receipt) -> Iterator[VerificationFinding]:
     """Yield whether the receipt is unchanged, and a contradiction if its run did not complete."""
     if not receipt.is_whole:
-        yield Finding("contradicted", "the receipt was changed after it was written")
+        yield VerificationFinding("contradicted", "the receipt was changed after it was written")
     elif receipt.root != root_of(receipt.files):
-        yield Finding("contradicted", "the hash of the tree is not that of its files")
+        yield VerificationFinding("contradicted", "the hash of the tree is not that of its files")
     else:
-        yield Finding("good", "the receipt is intact")
+        yield VerificationFinding("good", "the receipt is intact")
+    if receipt.predicate["run"].get("imported"):
+        yield VerificationFinding(
+            "note", "the run was imported from a run file, so the receipt repeats what that says"
+        )
     ending = receipt.predicate["ending"]
     if receipt.status != "completed":
-        yield Finding(
+        yield VerificationFinding(
             "contradicted", f"the run did not complete: {receipt.status}, {ending.get('reason')}"
         )
 
 
-def _check_signature(path: str, data: bytes, signers: str | None) -> Finding:
+def _check_signature(path: str, data: bytes, signers: str | None) -> VerificationFinding:
     """Return whether the signature beside the receipt is valid, by one of the signers if given.
     Without a signature, that is a contradiction if there are signers, else a note."""
     signature = path + signing.SUFFIX
     if not os.path.exists(signature):
         if signers is not None:
-            return Finding("contradicted", "unsigned, but signers were given")
-        return Finding("note", "unsigned")
+            return VerificationFinding("contradicted", "unsigned, but signers were given")
+        return VerificationFinding("note", "unsigned")
     found = signing.check(data, signature, signers)
-    return Finding("good" if found.is_good else "contradicted", f"signature: {found.words}")
+    return VerificationFinding(
+        "good" if found.is_good else "contradicted", f"signature: {found.words}"
+    )
 
 
 # ── the log ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _check_log(receipt: Receipt, root: str) -> Finding:
+def _check_log(receipt: Receipt, root: str) -> VerificationFinding:
     """Compare the receipt with the run's event log, if the run is stored here."""
     view = find_run(receipt, root)
     if view is None:
-        return Finding("note", "the run is not stored here, so its log was not compared")
+        return VerificationFinding(
+            "note", "the run is not stored here, so its log was not compared"
+        )
     log = event_log(view)
     sealed = seal_of(root, receipt.run)
     is_own = log is not None and (sealed is None or sealed.is_log(log))
     match compare(receipt.chain, log) if log is not None and is_own else "different":
         case "same":
-            return Finding("good", f"the log of `{receipt.name}` matches")
+            return VerificationFinding("good", f"the log of `{receipt.name}` matches")
         case "longer":
-            return Finding(
+            return VerificationFinding(
                 "note", f"`{receipt.name}` was resumed later; its log matches up to the receipt"
             )
         case _:
-            return Finding("contradicted", f"the log of `{receipt.name}` was changed")
+            return VerificationFinding("contradicted", f"the log of `{receipt.name}` was changed")
 
 
 def find_run(receipt: Receipt, root: str) -> RunView | None:
@@ -146,7 +154,7 @@ def _is_of(view: RunView, run: str) -> bool:
 # ── the files ──────────────────────────────────────────────────────────────────────────────────
 
 
-def _compare_files(receipt: Receipt, root: str) -> Iterator[Finding]:
+def _compare_files(receipt: Receipt, root: str) -> Iterator[VerificationFinding]:
     """Compare each file of the receipt with the project; yield missing and different ones, or that
     all match."""
     missing, different = [], []
@@ -156,10 +164,10 @@ def _compare_files(receipt: Receipt, root: str) -> Iterator[Finding]:
             missing.append(file.path)
         elif now != file:
             different.append(file.path)
-    yield from (Finding("stale", f"missing: {path}") for path in missing)
-    yield from (Finding("stale", f"different: {path}") for path in different)
+    yield from (VerificationFinding("stale", f"missing: {path}") for path in missing)
+    yield from (VerificationFinding("stale", f"different: {path}") for path in different)
     if not missing and not different:
-        yield Finding("good", f"all {len(receipt.files)} files match")
+        yield VerificationFinding("good", f"all {len(receipt.files)} files match")
 
 
 def file_at(root: str, path: str) -> File | None:
@@ -198,22 +206,22 @@ def _hash_of(path: str) -> str:
 
 def _find_new_files(
     receipt: Receipt, root: str, path: str, environ: Mapping[str, str]
-) -> Iterator[Finding]:
+) -> Iterator[VerificationFinding]:
     """Yield files that are new since the receipt: protected ones as stale, others as a note. The
     receipt itself does not count."""
     own = {os.path.relpath(each, root) for each in (path, path + signing.SUFFIX)}
     try:
         files, protected = present(receipt, root, environ)
     except StoreError as error:
-        yield Finding("note", f"could not check for new files: {error.message}")
+        yield VerificationFinding("note", f"could not check for new files: {error.message}")
         return
     known = {one.path for one in receipt.files} | receipt.protected_paths | own
     forbidden = sorted(protected - known)
-    yield from (Finding("stale", f"new protected file: {each}") for each in forbidden)
+    yield from (VerificationFinding("stale", f"new protected file: {each}") for each in forbidden)
     new = sorted(files - known - protected)
     if new:
         more = f" and {len(new) - SHOWN} more" if len(new) > SHOWN else ""
-        yield Finding("note", f"new files: {', '.join(new[:SHOWN])}{more}")
+        yield VerificationFinding("note", f"new files: {', '.join(new[:SHOWN])}{more}")
 
 
 def present(receipt: Receipt, root: str, environ: Mapping[str, str]) -> tuple[set[str], set[str]]:

@@ -9,8 +9,9 @@ Not here: the lines of all the other events (`lines`).
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
-from little_loops.fsm.actions import Action, Agent, Builtin, Shell, action_of_event
+from little_loops.fsm.actions import Action, Agent, Builtin, Loop, Shell, action_of_event, is_shells
 from little_loops.fsm.events import ActionStart
 
 MAX_SHOWN = 80
@@ -23,6 +24,7 @@ _RUN_FILE = r"(?<!\S)/\S*/(\.loops/\.running/)"
 _CAPTURED = r"\w+=\$\((?P<command>.+?)(?:\s+2>&1)?\)(?:;.*)?$"
 
 
+@lru_cache(maxsize=8)  # cached, because the log and the screen have the same lines
 def running(event: ActionStart) -> str:
     """Return `running ACTION...` for an action that starts, shortened to one line."""
     text = _name_or_line(event)
@@ -31,7 +33,7 @@ def running(event: ActionStart) -> str:
     if len(text) > MAX_SHOWN:
         words = text[:MAX_SHOWN].rsplit(" ", 1)[0]
         text = words if len(words) > MAX_SHOWN // 2 else text[:MAX_SHOWN]
-    if text.endswith(".") and event.label is None and isinstance(_action(event), Shell):
+    if text.endswith(".") and event.label is None and is_shells(_action(event)):
         return f"running {text} ..."  # in `ruff check .`, the dot is an operand
     return f"running {text.rstrip(' .:…')}..."
 
@@ -43,7 +45,7 @@ def shown_action(event: ActionStart) -> str:
     match _action(event):
         case Shell(script):  # with its references, because values are passed in the environment
             return _flat(work_line(script))
-        case Agent() | Builtin():
+        case Agent() | Builtin() | Loop():
             return _flat((event.filled or event.action).strip().partition("\n")[0])
 
 
@@ -59,7 +61,7 @@ def _name_or_line(event: ActionStart) -> str:
 
 def prompt_mark(event: ActionStart) -> str:
     """Return what precedes the lines of an action: `$` for a shell, `>` for an agent."""
-    return "$" if isinstance(_action(event), Shell) else ">"
+    return "$" if is_shells(_action(event)) else ">"
 
 
 def _action(event: ActionStart) -> Action:

@@ -2,7 +2,7 @@
 
 Every line begins with a bar, so that nothing an action prints can be mistaken for one of our lines.
 
-Not here: storing all of it (`output`).
+Not here: storing all of it (`system.output`).
 """
 
 from __future__ import annotations
@@ -73,9 +73,11 @@ class Excerpt:
             del self._tail[:-EDGE]
 
     def _format(self, text: str, *, last: bool = False) -> str:
-        """Escape a text, and put a bar before each line."""
+        """Escape a text, and put a bar before each line.
+
+        A `\\r` at its end may be half of a `\\r\\n`, so it is held back unless this is the last text.
+        """
         text = self._held + text
-        # This may be half of a `\r\n`; the next chunk will tell.
         self._held = "\r" if text.endswith("\r") and not last else ""
         text = visible(text[: len(text) - len(self._held)])
         if not text:

@@ -16,12 +16,14 @@ from little_loops.fsm.events import (
     ConditionEval,
     Cost,
     Event,
+    KeepBest,
     LoopError,
     LoopPaused,
     OutOfScope,
     ReferenceMoved,
     Restored,
     RunWarning,
+    Sampled,
     SignalFound,
     Tampered,
     TransitionTaken,
@@ -68,8 +70,11 @@ class HeldEnd:
     def feed(self, event: Event) -> list[WithVerdict]:
         """Take an event. Return the events that can be displayed now."""
         is_end = isinstance(event, ActionComplete)
-        if not self._held and not is_end:
-            return [WithVerdict(event)]  # most events
+        if not self._held:
+            if not is_end:
+                return [WithVerdict(event)]  # most events
+            self._held = [event]
+            return []
         if isinstance(event, BETWEEN):
             self._held.append(event)
             return []
@@ -98,6 +103,8 @@ def _mark_of_event(event: Event) -> Mark | None:
             return _mark_of(verdict)
         case CheckResult(verdict=verdict):
             return _mark_of(verdict)
+        case Sampled() | KeepBest():
+            return "neutral"  # one of several measurements
         case LoopError(reason=reason) if reason in REDO:
             return "bad"  # the run ends because of it
         case LoopError(reason="terminal") | LoopPaused():

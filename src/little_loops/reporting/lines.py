@@ -1,35 +1,42 @@
 r"""Render a run as plain text: the lines for each event.
 
-These lines are an interface: they are exactly those of the design, so that people can `grep
-'^\\['`. The log, and any output that is not a terminal, get exactly these lines.
+These lines are an interface that scripts rely on, as in `grep '^\['`. The log, and any output that is not a terminal, get exactly these lines.
 
-Not here: colours, live lines, widths (`cli`); masking and escaping, which the caller has done.
+Not here: colours, live lines, widths (`terminal`), the time of an event (`reporter`); masking and escaping, which the caller has done.
 """
 
 from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any
+from typing import Any, get_args
 
 from little_loops.errors import OK
-from little_loops.fsm.actions import Builtin, action_of_event
+from little_loops.fsm.actions import action_of_event, is_builtin
 from little_loops.fsm.colour_codes import without_colours
 from little_loops.fsm.events import (
     ActionComplete,
     ActionInterrupted,
     ActionStart,
     AgentWait,
+    ChildEnd,
+    ChildrenPlanned,
     ConditionEval,
     Cost,
     Cycle,
     Event,
     FinalEvent,
+    Forked,
     GateAnswered,
     Handoff,
     HandoffDetected,
+    HookRun,
+    HostChosen,
     HostWait,
     Iteration,
+    JudgeComplete,
+    JudgeStart,
+    KeepBest,
     LoopComplete,
     LoopError,
     LoopInterrupted,
@@ -46,16 +53,20 @@ from little_loops.fsm.events import (
     Resume,
     RetryWait,
     RunWarning,
+    Sampled,
     StateEnter,
     Tampered,
     TransitionTaken,
     Tree,
     TreeUnread,
+    WorktreeEvent,
+    hook_failure,
     message_of,
 )
-from little_loops.fsm.path_text import listed
+from little_loops.fsm.extract import plain
+from little_loops.fsm.path_text import listed_paths
 from little_loops.fsm.schema import FSMLoop
-from little_loops.fsm.state import Changed, Result, WaitKind
+from little_loops.fsm.state import Changed, Result, Stage, WaitKind
 from little_loops.fsm.values import duration_text
 from little_loops.reporting.action_line import prompt_mark, running
 from little_loops.reporting.amounts import count_text, money_text, times_text
@@ -67,8 +78,27 @@ ALREADY_REPORTED = ("exit_code", "verdict")
 """Types of conditions whose reason only repeats how the action ended."""
 MAX_FILES = 8
 FRAME_ROWS = 5
+PAUSES = ("interrupted", "awaiting_continuation", "needs_review")
 SHORT = 60
 """The maximum length of a final message that an earlier line shows in full."""
+
+
+BRANCH_ENDS: Mapping[Stage, tuple[Mark, str]] = {
+    "pass": ("good", "passed"),
+    "fail": ("bad", "failed"),
+    "error": ("bad", "ended with an error"),
+    "timeout": ("bad", "timed out"),
+    "stopped": ("neutral", "stopped: no longer needed"),
+    "paused": ("neutral", "paused"),
+    "review": ("neutral", "waiting for an answer"),
+    "interrupted": ("neutral", "interrupted"),
+    "waiting": ("neutral", "not started"),
+    "running": ("neutral", "running"),
+    "resumed": ("neutral", "continues"),
+}
+"""How a branch that has come so far is described."""
+OBVIOUS = ("terminal", "signal", "loop_timeout")
+"""Reasons that the description of a branch's end already gives."""
 
 
 class PlainLines:
@@ -83,19 +113,22 @@ class PlainLines:
         commands: bool = False,
         detailed: bool = False,
         machinery: Collection[str] = (),
+        name: str | None = None,
     ) -> None:
-        """Set up for a run.
+        """Set up for a run; `name` is the run's own, if it is not that of the loop.
 
         `commands` prints whole actions, `detailed` adds times and the reason for each verdict. For
         states in `machinery` only the result is printed, unless one of these is set.
         """
         self.loop = loop
+        self._name = name or loop
         self._machinery = () if commands or detailed else machinery
         self.commands = commands
         self.detailed = detailed
         self.max_iterations = max_iterations
         self.iteration = 1
         self.check = ""
+        self._count = self._next_count = ""
         self._tamperer = ""
         self._unread: TreeUnread | None = None
         self._committed: tuple[str, ...] = ()
@@ -106,6 +139,12 @@ class PlainLines:
         self._state = ""
         self._action: ActionStart | None = None
         self._shown = ""
+        self._is_repeated = False
+        self._kept: KeepBest | None = None
+        self._at_start: float | None = None
+        self._is_changing = False
+        self.fallback = 0
+        self._has_branches = False
 
     def lines(self, event: Event, mark: Mark | None = None) -> list[str]:
         """Return the lines for an event, without newlines; [] if it has none.
@@ -118,7 +157,7 @@ class PlainLines:
         return [] if handler is None else handler(self, event)
 
     def _state_enter(self, event: StateEnter) -> list[str]:
-        """Remember the iteration and the state."""
+        """Remember the iteration and the state; the first line comes with the action or the verdict."""
         self.iteration = event.iteration
         self._state, self._action, self._shown = event.state, None, ""
         return []
@@ -126,9 +165,13 @@ class PlainLines:
     def _action_start(self, event: ActionStart) -> list[str]:
         """Return the line about the action that is running, and the whole action if asked for."""
         self.check = _place_and_tree(event, self.tree, self.signs["neutral"])
+        self._count, self._next_count = self._next_count, ""
         self._state, self._action, self._shown = event.state, event, ""
-        whole = whole_command(event) if self.commands else []
-        return [] if event.state in self._machinery else [self._running(event), *whole]
+        self._is_changing = self._is_changing or not (event.is_check or event.terminal)
+        is_repeated, self._is_repeated = self._is_repeated, False
+        if event.state in self._machinery or (is_repeated and not self.commands):
+            return []
+        return [self._running(event), *(whole_command(event) if self.commands else [])]
 
     def is_machinery(self, state: str) -> bool:
         return state in self._machinery
@@ -147,12 +190,42 @@ class PlainLines:
             mark = "good" if result.exit_code == 0 and result.agent in (None, "success") else "bad"
         took = f" in {duration_text(result.duration_ms)}" if self.detailed else ""
         self._shown = _how_it_ended(event)
-        line = f"{INDENT}{self.signs[mark]} {self._shown}{self.check}{took}"
+        count = self._count if mark == "good" else ""
+        line = f"{INDENT}{self.signs[mark]} {self._shown}{self.check}{count}{took}"
         if event.state not in self._machinery:
             return [line]
         if mark == "bad" and self._action is not None:
             return [self._running(self._action), line]
         return [line.removesuffix(f" ({_exit(OK)})")]
+
+    def _child_end(self, event: ChildEnd) -> list[str]:
+        """Return the line about the end of a branch, or about a child that was killed and continues;
+        other children have lines of their own."""
+        if self._has_branches:
+            return [f"[{event.state}/{event.child}] {self._branch_end(event)}"]
+        if event.stage == "interrupted" and event.reason == "crash":
+            return [f"{INDENT}{self.signs['bad']} {event.child} was killed; resuming it"]
+        return []
+
+    def _children(self, event: ChildrenPlanned) -> list[str]:
+        """Return how many branches there are, if they are branches."""
+        self._has_branches = event.several
+        count = len(event.names)
+        return [f"{INDENT}{count} branch{'' if count == 1 else 'es'}"] if event.several else []
+
+    def _branch_end(self, event: ChildEnd) -> str:
+        """Return how a branch has ended, and after how long."""
+        mark, words = BRANCH_ENDS[event.stage]
+        is_plain = event.stage == "stopped" or event.reason in OBVIOUS
+        why = "" if is_plain else event.message or event.reason.replace("_", " ")
+        detail = f": {one_line(why)}" if why else ""
+        return f"{self.signs[mark]} {words}{detail} ({duration_text(event.duration_ms)})"
+
+    def _worktree(self, event: WorktreeEvent) -> list[str]:
+        """Return the lines about a worktree, or about merging branches."""
+        from little_loops.reporting.worktree_lines import worktree_lines  # few runs have worktrees
+
+        return [f"{INDENT}{line}" for line in worktree_lines(event, self.signs["bad"])]
 
     def _condition_eval(self, event: ConditionEval) -> list[str]:
         """Return the reason for the verdict, unless the line above or the transition says it."""
@@ -165,6 +238,42 @@ class PlainLines:
             return [f"{INDENT}{event.result}: {reason}"]
         return [] if event.type in ALREADY_REPORTED else [f"{INDENT}{reason}"]
 
+    def _judge_start(self, event: JudgeStart) -> list[str]:
+        return [
+            f"{INDENT}{self.signs['to']} judge {one_line(event.host)}: {one_line(event.question)}"
+        ]
+
+    def _judge_complete(self, event: JudgeComplete) -> list[str]:
+        """Return the line about the answer of a judge, and about files that had to be restored."""
+        mark = self.signs["good" if event.verdict == "pass" else "bad"]
+        reason = f": {one_line(event.reason)}" if event.reason else ""
+        lines = [f"{INDENT}{mark} judge: {event.verdict}{reason}"]
+        if event.restored:
+            paths = listed_paths(event.restored, len(event.restored))
+            lines.append(f"{INDENT}! {paths} changed while the judge was asked: restored")
+        return lines
+
+    def _sampled(self, event: Sampled) -> list[str]:
+        """Remember that the action runs again for the same measurement."""
+        self._is_repeated = True
+        return []
+
+    def _keep_best(self, event: KeepBest) -> list[str]:
+        """Remember what is kept. Return a line about the files, unless the reason of the verdict or
+        the next line says it."""
+        if event.decision == "again":
+            return [f"{INDENT}! the files changed while they were measured, so it does not count"]
+        if event.decision == "moved":
+            return [
+                f"{INDENT}! the files were changed by someone else: measuring from a new baseline"
+            ]
+        before, self._kept = self._kept, event
+        self._is_changing = event.decision == "put_back"
+        if event.decision == "start":
+            self._at_start = event.value
+        is_change = event.decision == "kept" and before is not None and before.tree != event.tree
+        return [f"{INDENT}kept: tree {(event.tree or '')[:6]}"] if is_change else []
+
     def _cost(self, event: Cost) -> list[str]:
         """Return the line about an agent's turns, tokens and cost."""
         used = [f"{event.turns} turn{'' if event.turns == 1 else 's'}"] if event.turns else []
@@ -174,6 +283,10 @@ class PlainLines:
         return [f"{INDENT}agent: {', '.join(used)}"]
 
     def _action_interrupted(self, event: ActionInterrupted) -> list[str]:
+        """Return the line about an interrupted action; if the runs that it started paused or
+        stopped by themselves, the ending says so."""
+        if not event.started and event.cause != "stop":
+            return []
         return [f"{INDENT}{self.signs['bad']} interrupted ({event.cause})"]
 
     def _transition(self, event: TransitionTaken) -> list[str]:
@@ -192,18 +305,30 @@ class PlainLines:
     def _retry_wait(self, event: RetryWait) -> list[str]:
         return _wait(event.wait_ms, f"attempt {event.attempt}")
 
-    def _host_wait(self, event: HostWait) -> list[str]:
+    def _long_wait(self, event: HostWait | AgentWait) -> list[str]:
         left = "" if event.wait_ms is None else f" {duration_text(event.wait_ms)}"
         return [f"{INDENT}waiting{left}: {one_line(event.reason)}"]
 
-    def _agent_wait(self, event: AgentWait) -> list[str]:
-        return [f"{INDENT}waiting: {one_line(event.reason)}"]
+    def _host_chosen(self, event: HostChosen) -> list[str]:
+        """Return the line about an agent that takes over from another one."""
+        before, self.fallback = self.fallback, event.fallback
+        if before == event.fallback:
+            return []
+        return [f"{INDENT}{self.signs['to']} {one_line(event.host)} takes over"]
 
     def _handoff_detected(self, event: HandoffDetected) -> list[str]:
         """Return the line about a handoff, and about the wait after it."""
         text = one_line(event.continuation)
         lines = [f"{INDENT}{self.signs['to']} context handoff{': ' + text if text else ''}"]
         return lines + (_wait(event.wait_ms, "a fresh session") if event.wait_ms else [])
+
+    def _hook(self, event: HookRun) -> list[str]:
+        """Return the line about a hook that failed; in detail, also about one that did not."""
+        if event.problem:
+            sign = self.signs["bad"] if event.required else "!"
+            return [f"{INDENT}{sign} {one_line(hook_failure(event))}"]
+        took = duration_text(event.duration_ms)
+        return [f"{INDENT}hook {event.hook} in {took}"] if self.detailed else []
 
     def _warning(self, event: RunWarning) -> list[str]:
         return [f"warning: {one_line(event.message)}"]
@@ -231,22 +356,35 @@ class PlainLines:
 
     def _restored(self, event: Restored) -> list[str]:
         """Return a line about restored files, and one for each that was not."""
-        what = _strayed(event) if event.of == "outside" else self._tampering(event)
-        lines = [f"{INDENT}! {what}: restored"] if event.paths else []
+        if event.of == "change":
+            self._is_changing = False
+            lines = [f"{INDENT}reverted: {self._put_back(event)}"] if event.paths else []
+        else:
+            what = _strayed(event) if event.of == "outside" else self._tampering(event)
+            lines = [f"{INDENT}! {what}: restored"] if event.paths else []
         return [*lines, *(f"{INDENT}! not restored: {one_line(why)}" for why in event.failed)]
 
+    def _put_back(self, event: Restored) -> str:
+        """Return the files of a change that was not kept, and what is kept."""
+        paths = listed_paths(event.paths, event.files)
+        kept = self._kept
+        if kept is None or kept.best is None:
+            return paths
+        return f"{paths} (best: {plain(kept.best)}, tree {(kept.tree or '')[:6]})"
+
     def _tampering(self, event: Tampered | Restored) -> str:
-        paths = listed(event.paths, event.files)
+        paths = listed_paths(event.paths, event.files)
         return f"{paths} {_was(event.files)} changed{self._tamperer}"
 
     def _reference_moved(self, event: ReferenceMoved) -> list[str]:
         """Return a line about protected files whose change was accepted."""
-        paths = listed(event.paths, event.files)
+        paths = listed_paths(event.paths, event.files)
         by = event.by if event.by.startswith("while") else f"by {event.by}"
         return [f"{INDENT}! {paths} changed {by}: accepted as the new reference"]
 
     def _recheck(self, event: Recheck) -> list[str]:
         """Return a line about a check that is run again."""
+        self._next_count = _count_of_passes(event, self.signs["neutral"])
         where = " in a clean copy" if event.place == "clean" else ""
         why = "" if event.place == "clean" else f": {event.why}"
         return [f"{INDENT}{self.signs['to']} {event.state} again{where}{why}"]
@@ -271,6 +409,9 @@ class PlainLines:
             lines += _wait(event.wait_ms, _BEFORE[event.wait])
         return lines
 
+    def _forked(self, event: Forked) -> list[str]:
+        return [f"Forked from {event.parent_name} after step {event.step}"]
+
     def _gate_answered(self, event: GateAnswered) -> list[str]:
         """Return the line about the answer to a gate: verdict, chosen state and text."""
         answer = event.answer
@@ -288,7 +429,21 @@ class PlainLines:
     def _last(self, event: FinalEvent) -> list[str]:
         """Return the lines at the end of a run."""
         last = last_line(event, SHORT if self._is_above(message_of(event)) else LONGEST)
-        return ["", last, *self._result_lines(event)]
+        return ["", last, *self._kept_lines(event), *self._result_lines(event)]
+
+    def _kept_lines(self, event: FinalEvent) -> list[str]:
+        """Return the line about the best tree of a loop with `keep: best`; none for other loops."""
+        kept = self._kept
+        if kept is None or kept.best is None:
+            return []
+        what = f"tree {(kept.tree or '')[:6]} from step {kept.kept_step}, which measured {plain(kept.best)}"
+        if self._at_start is not None:
+            what = f"{what} (at the start: {plain(self._at_start)})"
+        if self._is_changing and event.status in PAUSES:
+            return [
+                f"Best so far: {what}; the files contain a change that has not been measured yet"
+            ]
+        return [f"Kept: {what}"]
 
     def _result_lines(self, event: FinalEvent) -> list[str]:
         """Return the lines about changed files and evidence."""
@@ -297,8 +452,8 @@ class PlainLines:
             return files
         nothing = ["Nothing to do: the goal was already true"] if event.nothing_done else []
         proof = _PROOF.get(event.evidence or "")
-        shown = [proof.format(tree=self.tree[:6], loop=self.loop)] if proof else []
-        paths = listed(self._committed, len(self._committed))
+        shown = [proof.format(tree=self.tree[:6], run=self._name)] if proof else []
+        paths = listed_paths(self._committed, len(self._committed))
         committed = [f"The commit that is checked out still changes {paths}"] if paths else []
         return [*nothing, *files, *committed, *_to_review(event.to_review), *shown]
 
@@ -317,7 +472,9 @@ class PlainLines:
         if self.tree or not self.reported:
             return []
         paths = tuple(self.reported)
-        return [f"Files changed (as the agents report): {listed(paths[:MAX_FILES], len(paths))}"]
+        return [
+            f"Files changed (as reported by the agents): {listed_paths(paths[:MAX_FILES], len(paths))}"
+        ]
 
     def _is_above(self, message: str) -> bool:
         """Return whether the line about the action already shows the message."""
@@ -331,12 +488,12 @@ def machinery_of(loop: FSMLoop) -> frozenset[str]:
     return frozenset(
         name
         for name, state in loop.states.items()
-        if isinstance(action_of_event(state.action or "", state.action_type or ""), Builtin)
+        if is_builtin(action_of_event(state.action or "", state.action_type or ""))
     )
 
 
 _PROOF = {
-    "verified": "Verified on tree {tree}; for a receipt: ll-loop receipt {loop}",
+    "verified": "Verified on tree {tree}; for a receipt: ll-loop receipt {run}",
     "stale": "Not verified: the tree has changed since its last check passed",
     "off": "Not verified: evidence is off",
 }
@@ -345,7 +502,7 @@ _PROOF = {
 def changed_text(changed: Changed) -> str:
     """Describe changed files: `src/a.py and 2 more (+10 -3)`."""
     lines = f" (+{changed.added} -{changed.removed})" if changed.added or changed.removed else ""
-    return f"{listed(changed.paths, changed.files)}{lines}"
+    return f"{listed_paths(changed.paths, changed.files)}{lines}"
 
 
 def _place_and_tree(event: ActionStart, tree: str, dot: str) -> str:
@@ -355,16 +512,26 @@ def _place_and_tree(event: ActionStart, tree: str, dot: str) -> str:
     return f"{f' {dot} clean copy' if event.place == 'clean' else ''} {dot} tree {tree[:6]}"
 
 
+def _count_of_passes(event: Recheck, dot: str) -> str:
+    """Return which of the passes that are needed the next one is; empty if one is enough, or if the
+    earlier ones were on another tree."""
+    # The passes are counted in the project; the clean copy then confirms them together.
+    number = event.passes if event.place == "clean" else event.passes + 1
+    return f" {dot} {number} of {event.needed}" if event.needed > 1 and number else ""
+
+
 def _to_review(paths: tuple[str, ...]) -> list[str]:
     """Return the line about changed checks, because their passes may mean less than before."""
     if not paths:
         return []
     them = "it" if len(paths) == 1 else "them"
-    return [f"To review: {listed(paths, len(paths))} changed, and the checks depend on {them}"]
+    return [
+        f"Please review: {listed_paths(paths, len(paths))} changed, and the checks depend on {them}"
+    ]
 
 
 def _strayed(event: OutOfScope | Restored) -> str:
-    return f"the agent changed {listed(event.paths, event.files)} outside the scope"
+    return f"the agent changed {listed_paths(event.paths, event.files)} outside the scope"
 
 
 def _was(count: int) -> str:
@@ -392,16 +559,25 @@ _HANDLERS: Mapping[type, Callable[[PlainLines, Any], list[str]]] = {
     StateEnter: PlainLines._state_enter,
     ActionStart: PlainLines._action_start,
     ActionInterrupted: PlainLines._action_interrupted,
+    ChildrenPlanned: PlainLines._children,
+    ChildEnd: PlainLines._child_end,
+    **dict.fromkeys(get_args(WorktreeEvent), PlainLines._worktree),
     ConditionEval: PlainLines._condition_eval,
+    Sampled: PlainLines._sampled,
+    KeepBest: PlainLines._keep_best,
     Cost: PlainLines._cost,
     TransitionTaken: PlainLines._transition,
     Iteration: PlainLines._iteration,
     Cycle: PlainLines._cycle,
     RetryWait: PlainLines._retry_wait,
-    HostWait: PlainLines._host_wait,
-    AgentWait: PlainLines._agent_wait,
+    HostWait: PlainLines._long_wait,
+    HostChosen: PlainLines._host_chosen,
+    JudgeStart: PlainLines._judge_start,
+    JudgeComplete: PlainLines._judge_complete,
+    AgentWait: PlainLines._long_wait,
     HandoffDetected: PlainLines._handoff_detected,
     RunWarning: PlainLines._warning,
+    HookRun: PlainLines._hook,
     Tree: PlainLines._tree,
     TreeUnread: PlainLines._tree_unread,
     Tampered: PlainLines._tampered,
@@ -411,6 +587,7 @@ _HANDLERS: Mapping[type, Callable[[PlainLines, Any], list[str]]] = {
     Recheck: PlainLines._recheck,
     Report: PlainLines._report,
     Resume: PlainLines._resume,
+    Forked: PlainLines._forked,
     GateAnswered: PlainLines._gate_answered,
     NoteReceived: PlainLines._note_received,
     NoteDelivered: PlainLines._note_delivered,
@@ -486,21 +663,27 @@ def _how_it_ended(event: ActionComplete) -> str:
     message = "handed off" if handed_off else _message_of(result)
     if result.agent is not None:
         return one_line(message or result.reason or result.kind or "done")
+    if result.child is not None or result.branches is not None:
+        return one_line(result.reason or "")
     died = result.signal
     how = f"killed by {signal_name(died)}" if died else _exit(result.exit_code)
     return f"{message} ({how})" if message else f"({how})"
 
 
 def _exit(code: int | None) -> str:
-    why = {126: ": not executable", 127: ": not found"}.get(code or 0, "")
-    return f"exit {code}{why}"
+    return f"exit {code}{_NOT_RUN.get(code or 0, '')}"
+
+
+_NOT_RUN = {126: ": not executable", 127: ": not found"}
 
 
 def _message_of(result: Result) -> str:
     """Return the reason in a structured answer, or else the last line that is not a verdict."""
-    structured = result.structured
-    if isinstance(structured, Mapping) and isinstance(structured.get("reason"), str):
-        return one_line(structured["reason"])
+    match result.structured:
+        case {"reason": str(reason)}:
+            return one_line(reason)
+        case _:
+            pass
     text = output_of(result).rstrip()
     before, _, last = text.rpartition("\n")
     message = last_text_line(before if is_verdict(last) else text)

@@ -61,6 +61,11 @@ class Masker:
         """Return the spans of all secrets."""
         return _found(data, self._words_as_bytes)
 
+    def may_have_secret(self, data: bytes) -> bool:
+        """Return whether the data has the beginning or the end of a secret: most has neither."""
+        pieces = ((word[:SHORT_PIECE], word[-SHORT_PIECE:]) for word in self._words_as_bytes)
+        return any(first in data or last in data for first, last in pieces)
+
     def safe_end(self, data: bytes) -> int:
         """Return the length of the part that no continuation can turn into part of a secret."""
         return _safe_end(data, self._words_as_bytes)

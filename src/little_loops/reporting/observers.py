@@ -30,6 +30,12 @@ class Observer:
     def printed(self, stream: str, chunk: bytes) -> None:
         """Take raw output of an action."""
 
+    def below(self, child: str, text: str) -> None:
+        """Take lines of a run that this one has started, by its name."""
+
+    def below_used(self, child: str, cost_usd: float) -> None:
+        """Take what a run that this one has started has spent so far, by its name."""
+
     def doing(self, text: str) -> None:
         """Take a description of what an agent is doing now."""
 
@@ -71,6 +77,12 @@ class Observers(Observer):
 
     def printed(self, stream: str, chunk: bytes) -> None:
         self._each(lambda one: one.printed(stream, chunk))
+
+    def below(self, child: str, text: str) -> None:
+        self._each(lambda one: one.below(child, text))
+
+    def below_used(self, child: str, cost_usd: float) -> None:
+        self._each(lambda one: one.below_used(child, cost_usd))
 
     def doing(self, text: str) -> None:
         self._each(lambda one: one.doing(text))

@@ -5,11 +5,11 @@ The log of a run is written by this, and so is a screen that is not a terminal.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 
 from little_loops.errors import OK
-from little_loops.fsm.actions import Builtin, action_of_event
+from little_loops.fsm.actions import action_of_event, is_builtin
 from little_loops.fsm.events import (
     ActionComplete,
     ActionInterrupted,
@@ -24,12 +24,15 @@ from little_loops.fsm.events import (
 from little_loops.fsm.state import Result
 from little_loops.reporting.escape import visible
 from little_loops.reporting.excerpt import BAR, Excerpt
-from little_loops.reporting.held_end import HeldEnd, WithVerdict
+from little_loops.reporting.held_end import HeldEnd, Mark, WithVerdict
 from little_loops.reporting.lines import PlainLines, is_verdict, output_of
 from little_loops.reporting.masking import Masker
 from little_loops.reporting.observers import Observer
 
 MOST_LINES = 20
+# As tuples: for each event, making a union would take longer than the comparison.
+ACTION_ENDS = (ActionComplete, ActionInterrupted)
+FAILURES = (LoopError, LoopTimeout)
 
 
 class Reporter(Observer):
@@ -79,15 +82,13 @@ class Reporter(Observer):
 
     def _handle(self, event: Event) -> None:
         """Handle one event: end the current output, and queue the lines that are due."""
-        match event:
-            case ActionStart():
-                self._is_last_state = event.terminal
-                self._is_report = event.terminal and _is_builtin(event)
-            case ActionComplete() | ActionInterrupted():
-                self._unprinted = None if self._excerpts else event.result
-                self._end_excerpts()
-            case _:
-                pass
+        if isinstance(event, ActionStart):
+            self._is_last_state = event.terminal
+            self._is_report = event.terminal and _is_builtin(event)
+        elif isinstance(event, ACTION_ENDS):
+            is_shown = bool(self._excerpts) or _has_branches(event.result)
+            self._unprinted = None if is_shown else event.result
+            self._end_excerpts()
         for each in self._held.feed(event):
             self._queue_lines(each)
 
@@ -102,21 +103,29 @@ class Reporter(Observer):
 
     def _queue_lines(self, shown: WithVerdict) -> None:
         """Queue the lines for an event; write warnings immediately."""
-        event = shown.event
-        if isinstance(event, ActionComplete) and self._has_shown_report(event):
+        event, mark = shown
+        if self._is_report and isinstance(event, ActionComplete) and self._has_shown_report(event):
             return
-        if isinstance(event, LoopError | LoopTimeout) and self._unprinted is not None:
-            self._unwritten.append(_printed(self._unprinted))
-        lines = [_written(line) for line in self._teller.lines(*shown)]
         if isinstance(event, RunWarning):
             self._flush()  # earlier lines come first
-            self._warn("".join(lines))
-        else:
-            self._unwritten += lines
+            self._warn("".join(self._lines(event, mark)))
+            return
+        if self._unprinted is not None and isinstance(event, FAILURES):
+            self._unwritten.append(_printed(self._unprinted))
+        self._unwritten += self._lines(event, mark)
+
+    def _lines(self, event: Event, mark: Mark | None) -> Iterable[str]:
+        return map(_written, self._teller.lines(event, mark))
 
     def _has_shown_report(self, event: ActionComplete) -> bool:
         """Return whether the action's output was a report, which ends with what its line would say."""
-        return self._is_report and self._unprinted is None and event.result.exit_code == OK
+        return self._unprinted is None and event.result.exit_code == OK
+
+    def below(self, child: str, text: str) -> None:
+        """Write the lines of a run that this one has started, each marked with its name."""
+        self._flush()
+        lines = marked_lines(child, text, output=self._output)
+        self._write("".join(f"{line}\n" for line in lines))
 
     def learn(self, environ: Mapping[str, str]) -> None:
         self._masker.learn(environ)
@@ -135,13 +144,25 @@ class Reporter(Observer):
             self._write("".join(one.break_line() for one in others) + shown)
 
 
+def marked_lines(child: str, text: str, *, output: bool) -> list[str]:
+    """Return the lines of a run that another one has started, marked with its name; without
+    `output`, not what its actions print."""
+    lines = [line.rstrip() for line in text.splitlines()]
+    return [f"[{child}] {line}" for line in lines if line and (output or not line.startswith(BAR))]
+
+
 @lru_cache(maxsize=8)  # cached, because the log and the screen have the same lines
 def _written(line: str) -> str:
     return visible(line, newlines=False) + "\n"
 
 
 def _is_builtin(event: ActionStart) -> bool:
-    return isinstance(action_of_event(event.action, event.action_type), Builtin)
+    return is_builtin(action_of_event(event.action, event.action_type))
+
+
+def _has_branches(result: Result | PartialResult | None) -> bool:
+    """Return whether a result is that of branches, each of which has said how it ended."""
+    return isinstance(result, Result) and result.branches is not None
 
 
 def _printed(result: Result | PartialResult) -> str:

@@ -18,7 +18,7 @@ from typing import Any
 from little_loops.errors import StorageError
 from little_loops.fsm.gates import open_gate
 from little_loops.fsm.plain import WrongShape, decode, encode
-from little_loops.fsm.state import Answer, LoopState
+from little_loops.fsm.state import Answer, LoopState, RunSummary
 from little_loops.system.files import Folder, to_json
 
 MAX_TEXT_BYTES = 8192
@@ -39,7 +39,7 @@ def settled_answer(data: Folder, run: LoopState, answer: Answer) -> Answer:
     return first
 
 
-def read_answer(data: Folder, run: LoopState) -> Answer | None:
+def read_answer(data: Folder, run: LoopState | RunSummary) -> Answer | None:
     """Return the answer that was given to the open gate and is not recorded yet; None if there is
     none.
 
@@ -59,6 +59,13 @@ def read_answer(data: Folder, run: LoopState) -> Answer | None:
     return answer._replace(gate=open_gate(run) or answer.gate)
 
 
+def quoted_answer(answer: Answer) -> str:
+    """Return an answer in words: `rejected, with the message 'too slow'`."""
+    by = " by `ll-loop resume`" if answer.by == "resume" else ""
+    text = f", with the message '{answer.text}'" if answer.text else ""
+    return f"{answer.verdict}{by}{text}"
+
+
 def _object(raw: bytes) -> dict[str, Any]:
     """Parse a JSON object. Raises `ValueError` or `WrongShape` for anything else."""
     found = json.loads(raw)
@@ -67,7 +74,7 @@ def _object(raw: bytes) -> dict[str, Any]:
     return found
 
 
-def _name_of(run: LoopState) -> str:
+def _name_of(run: LoopState | RunSummary) -> str:
     return f"answer-{open_gate(run)}-{re.sub(r'[^0-9TZ]', '', run.updated_at)}.json"
 
 

@@ -20,29 +20,29 @@ _CODES: Final[dict[StreamName, bytes]] = {"stdout": b"o", "stderr": b"e"}
 _STREAMS: Final[dict[bytes, StreamName]] = {b"o": "stdout", b"e": "stderr"}
 
 
-class Piece(NamedTuple):
+class StreamBytes(NamedTuple):
     """A number of bytes of one stream."""
 
     stream: StreamName
     size: int
 
 
-def to_line(piece: Piece) -> bytes:
+def to_line(piece: StreamBytes) -> bytes:
     return b"%b %d\n" % (_CODES[piece.stream], piece.size)
 
 
-def from_lines(data: bytes) -> tuple[Piece, ...]:
+def from_lines(data: bytes) -> tuple[StreamBytes, ...]:
     """Return the pieces recorded in a file; an incomplete last line and foreign lines are
     ignored."""
     words = (line.split() for line in data.split(b"\n")[:-1])
     return tuple(
-        Piece(_STREAMS[pair[0]], int(pair[1]))
+        StreamBytes(_STREAMS[pair[0]], int(pair[1]))
         for pair in words
         if len(pair) == 2 and pair[0] in _STREAMS and pair[1].isdigit()
     )
 
 
-def to_sizes(pieces: Iterable[Piece]) -> tuple[int, ...]:
+def to_sizes(pieces: Iterable[StreamBytes]) -> tuple[int, ...]:
     """Return an order of pieces as a result stores it: sizes of stdout, stderr, stdout, … in turn.
 
     The first is 0 if stderr came first.
@@ -55,12 +55,12 @@ def to_sizes(pieces: Iterable[Piece]) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-def from_sizes(sizes: Iterable[int]) -> tuple[Piece, ...]:
+def from_sizes(sizes: Iterable[int]) -> tuple[StreamBytes, ...]:
     streams: tuple[StreamName, StreamName] = ("stdout", "stderr")
-    return tuple(Piece(streams[at % 2], size) for at, size in enumerate(sizes) if size)
+    return tuple(StreamBytes(streams[at % 2], size) for at, size in enumerate(sizes) if size)
 
 
-class Part(NamedTuple):
+class StreamPart(NamedTuple):
     """Bytes `start` to `end` of one stream."""
 
     stream: StreamName
@@ -68,15 +68,15 @@ class Part(NamedTuple):
     end: int
 
 
-def parts(pieces: Iterable[Piece], sizes: dict[StreamName, int]) -> Iterator[Part]:
+def parts(pieces: Iterable[StreamBytes], sizes: dict[StreamName, int]) -> Iterator[StreamPart]:
     """Yield the parts of streams of these sizes in the recorded order, then what no piece covers.
 
     Pieces beyond the end of a stream are cut.
     """
     done: dict[StreamName, int] = {"stdout": 0, "stderr": 0}
-    rest = [Piece(stream, size) for stream, size in sizes.items()]
+    rest = [StreamBytes(stream, size) for stream, size in sizes.items()]
     for stream, size in (*pieces, *rest):
         end = min(done[stream] + size, sizes[stream])
         if end > done[stream]:
-            yield Part(stream, done[stream], end)
+            yield StreamPart(stream, done[stream], end)
             done[stream] = end

@@ -526,12 +526,12 @@ def _ticket_name(number: int) -> str:
     return f"{number:012}"
 
 
-def _take_ticket(claims_file: _ClaimContext, wanted: Holder) -> _OwnTicket:
+def _take_ticket(claims: _ClaimContext, wanted: Holder) -> _OwnTicket:
     """Lock and write a ticket with a number above all others; the guard must be held.
 
     Raises `StorageError` if it cannot be written.
     """
-    queue = claims_file.folder.make(QUEUE)
+    queue = claims.folder.make(QUEUE)
     descriptor = None
     try:
         number = max([int(name) for name in queue.names() if name.isdigit()], default=0) + 1

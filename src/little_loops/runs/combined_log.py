@@ -13,14 +13,14 @@ from typing import BinaryIO
 
 from little_loops.fsm.colour_codes import ColourFilter
 from little_loops.records import NamedTuple
-from little_loops.runs.arrival import Piece, StreamName, parts
+from little_loops.runs.arrival import StreamBytes, StreamName, parts
 
 CHUNK = 1 << 16
 
 Write = Callable[[bytes], object]
 
 
-class Source(NamedTuple):
+class StreamSource(NamedTuple):
     """A stream that can be read at any position."""
 
     file: BinaryIO
@@ -49,7 +49,9 @@ class Source(NamedTuple):
         return None
 
 
-def combine(sources: dict[StreamName, Source], pieces: Iterable[Piece], write: Write) -> None:
+def combine(
+    sources: dict[StreamName, StreamSource], pieces: Iterable[StreamBytes], write: Write
+) -> None:
     """Write both streams in order of arrival, without colour codes.
 
     Text after the last newline of a stream comes at the end; if both have some, a newline separates

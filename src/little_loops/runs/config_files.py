@@ -14,6 +14,10 @@ from little_loops.runs.project import loops_of
 from little_loops.system.plain_files import read_plain
 
 CONFIG = ".config.yaml"
+NOTIFY = "notify"
+"""The setting that names who is notified, in the user's config file."""
+TREES = "trees"
+"""The setting that limits how much space the snapshots of a project use."""
 LARGEST = 1 << 20
 
 
@@ -27,6 +31,14 @@ def user_config(environ: Mapping[str, str]) -> str:
     home = environ.get("HOME") or os.path.expanduser("~")
     base = given if os.path.isabs(given) else os.path.join(home, ".config")
     return os.path.join(base, "little-loops", "config.yaml")
+
+
+def mentions(path: str, setting: str) -> bool:
+    """Return whether a config file may have this setting; cheap, because it parses nothing."""
+    try:
+        return setting.encode() in read_plain(path, LARGEST + 1)
+    except OSError:
+        return False
 
 
 def read_mapping(path: str) -> dict[str, Any]:

@@ -58,20 +58,26 @@ def last_entries(files: RunFiles, count: int, end: int | None = None) -> list[En
 def entries_of_step(files: RunFiles, step: int) -> Iterator[Entry]:
     """Yield the events of this step: from the one that entered it, up to but not including the one
     that enters the next."""
+    return entries_of_steps(files, step, step)
+
+
+def entries_of_steps(files: RunFiles, first: int, last: int) -> Iterator[Entry]:
+    """Yield the events of these steps: from the one that entered the first, up to but not including
+    the one that enters the step after the last."""
     log = event_log(files)
 
     def is_before(record: Record) -> bool | None:
-        """Return whether the record enters a step before the wanted one; None if it does not enter
+        """Return whether the record enters a step before the wanted ones; None if it does not enter
         a step."""
         entry = entry_of(record)
-        return entry.event.step < step if entry and isinstance(entry.event, StateEnter) else None
+        return entry.event.step < first if entry and isinstance(entry.event, StateEnter) else None
 
     inside = False
     for entry in readable(Records(log, offset_of(log, is_before))):
         if isinstance(entry.event, StateEnter):
-            if entry.event.step > step:
+            if entry.event.step > last:
                 return
-            inside = entry.event.step == step
+            inside = entry.event.step >= first
         if inside:
             yield entry
 

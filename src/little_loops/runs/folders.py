@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable
 
 from little_loops.errors import StorageError
-from little_loops.runs.layout import EVENTS, HISTORY, RUNNING, RunFiles
+from little_loops.runs.layout import DATA, EVENTS, HISTORY, RUNNING, RunFiles
 from little_loops.runs.project import check_run_name, loops_of
 from little_loops.system.files import Folder, failure, write_all
 
@@ -35,9 +35,28 @@ def folder_of(files: RunFiles) -> Folder | None:
     Raises `UsageError` if the run's name is not valid.
     """
     check_run_name(files.name)
-    if files.stem is None:
-        return find_folder(files.root, RUNNING)
-    return find_folder(files.root, HISTORY, files.name)
+    return find_folder(files.root, *files.folders[1:])
+
+
+def data_of(files: RunFiles) -> Folder:
+    """Open the run's data directory, for the caller to close; raise `StorageError` if it is missing."""
+    folder = folder_of(files)
+    data = None
+    if folder is not None:
+        with folder:
+            data = folder.child(files.base + DATA)
+    if data is None:
+        raise StorageError(f"`{files.data}` is missing")
+    return data
+
+
+def make_folder_of(files: RunFiles) -> Folder:
+    """Open the folder that contains a run's files, for the caller to close; create it if needed.
+
+    Raises `UsageError` if the run's name is not valid, `StorageError` if it cannot be created.
+    """
+    check_run_name(files.name)
+    return make_folder(files.root, *files.folders[1:])
 
 
 def open_file(files: RunFiles, suffix: str) -> int | None:

@@ -12,14 +12,17 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from little_loops.errors import UsageError
+from little_loops.fsm.codec import seq_of
 from little_loops.fsm.events import Entry, StateEnter
 from little_loops.runs.claims import alive
 from little_loops.runs.entries import readable
 from little_loops.runs.folders import open_file
-from little_loops.runs.journal import Record, Records
+from little_loops.runs.holders import Holder
+from little_loops.runs.journal import Record, Records, offset_of
 from little_loops.runs.layout import EVENTS, LOG
 from little_loops.runs.outputs import Outputs, open_outputs
 from little_loops.runs.playback import Item, Playback
@@ -99,9 +102,18 @@ class GrowingLog:
         start = 0 if most is None else max(size - most, 0)
         self._records = Records(lambda: os.dup(descriptor), start)
 
+    def skip(self, after: int) -> None:
+        """Continue with the events numbered above `after`; some before them may come first."""
+        opened = partial(os.dup, self._descriptor)
+        self._records.offset = offset_of(opened, lambda record: seq_of(record) <= after)
+
     def records(self) -> Iterator[Record]:
         """Yield the events as written, for passing them on."""
         return iter(self._records)
+
+    def numbered(self) -> Iterator[tuple[int, Record]]:
+        """Yield the events as written, each with its number."""
+        return ((seq_of(record), record) for record in self._records)
 
     def entries(self) -> Iterator[Entry]:
         return readable(self._records)
@@ -236,13 +248,22 @@ def until_it_runs(runs: Runs, view: RunView) -> RunView:
     return view
 
 
+def _holder(runs: Runs, view: RunView) -> Holder | None:
+    """Return the process of a run if it is alive, also of one that another run has started."""
+    if not view.path:
+        return alive(runs.root, view.name)
+    from little_loops.runs.child_runs import living  # few runs start others
+
+    return living(view.files)
+
+
 def over_when(runs: Runs, view: RunView) -> Callable[[], bool]:
     """Return a function that tells whether this run's process has ended, even if another run has
     its name by now. It returns True at once for a run that was not alive in `view`."""
     run_id = view.holder.run_id if view.holder else None
 
     def is_over() -> bool:
-        holder = None if run_id is None else alive(runs.root, view.name)
+        holder = None if run_id is None else _holder(runs, view)
         return holder is None or holder.run_id != run_id
 
     return is_over

@@ -14,15 +14,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import takewhile
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from little_loops.errors import StorageError, UsageError
 from little_loops.fsm.state import RunSummary
 from little_loops.fsm.timestamps import timestamp, wall_ms_of
 from little_loops.runs.folders import event_log, find_folder, make_folder
+from little_loops.runs.history_index import add_to_index, drop_from_index, is_index
 from little_loops.runs.journal import is_blank
 from little_loops.runs.layout import (
     DATA,
@@ -38,11 +39,14 @@ from little_loops.runs.layout import (
     stem_order,
 )
 from little_loops.runs.project import check_run_name, is_run_name
-from little_loops.runs.seals import Seals
+from little_loops.runs.sealed import find_seals
 from little_loops.runs.state_file import read_started_at, read_summary
 from little_loops.system.clock import wall_ms
 from little_loops.system.files import Folder, failure
 from little_loops.system.lock_files import guarded
+
+if TYPE_CHECKING:
+    from little_loops.runs.seals import Seals
 
 PRUNED = ".pruned-"
 _MOVE = rf"(archive|restore):({STEM})"
@@ -64,9 +68,11 @@ def past_files(root: str, name: str | None = None, since_ms: float | None = None
         names = [name] if name is not None else _names(history)
         found = [RunFiles(root, each, stem) for each in names for stem in _stems(history, each)]
     in_motion = _half_moved(root)
-    kept = sorted(files for files in found if in_motion.get(files.name) != files.stem)
-    # Runs that started in the same second always have the same order.
-    newest = sorted(kept, key=lambda files: stem_order(files.stem or ""), reverse=True)
+    kept = (files for files in found if in_motion.get(files.name) != files.stem)
+    # Of runs that started in the same second, a fork comes before its parent: its name is longer.
+    newest = sorted(
+        kept, key=lambda files: (stem_order(files.stem or ""), files.name), reverse=True
+    )
     if since_ms is None:
         return newest
     return list(takewhile(lambda files: not _is_before(files, since_ms), newest))
@@ -82,7 +88,7 @@ def past_names(root: str) -> list[str]:
 
 
 def _names(history: Folder) -> list[str]:
-    return [each for each in history.names() if is_run_name(each)]
+    return [each for each in history.names() if is_run_name(each) and not is_index(history, each)]
 
 
 def _stems(history: Folder, name: str) -> set[str]:
@@ -123,9 +129,10 @@ def archive(root: str, name: str, own: Folder | None = None) -> RunFiles | None:
         if not _parts(running, name):
             return None
         started = _started(running, RunFiles(root, name))
-        with make_folder(root, HISTORY, name) as history:
-            stem = _free_stem(history, started)
-            _move(running, history, name, "archive", stem)
+        with make_folder(root, HISTORY) as history, history.make(name) as folder:
+            stem = _free_stem(folder, started)
+            _move(running, folder, name, "archive", stem)
+            add_to_index(history, folder, name, stem)
     return RunFiles(root, name, stem)
 
 
@@ -135,7 +142,7 @@ def restore(past: RunFiles) -> RunFiles:
     Raises `StorageError` if a current run of that name exists, or the past run is gone. Files of a
     start that recorded nothing are archived first.
     """
-    root, name, stem = past
+    root, name, stem = past[:3]
     settle(root, name)
     with make_folder(root, RUNNING) as running:
         if running.stamp(name + STATE) is not None or not is_blank(event_log(RunFiles(root, name))):
@@ -245,15 +252,27 @@ def _free_stem(history: Folder, started: str) -> str:
     return started if started > stamp else f"{stamp}-{number + 1}"
 
 
-def prune(
+@contextmanager
+def guarded_history(root: str) -> Iterator[Folder | None]:
+    """Open the history, while no run can be moved; None if there is none."""
+    history, running = find_folder(root, HISTORY), find_folder(root, RUNNING)
+    with ExitStack() as stack:
+        for folder in (history, running):
+            if folder is not None:
+                stack.enter_context(folder)
+        if running is not None:
+            stack.enter_context(guarded(running))
+        yield history
+
+
+def old_runs(
     root: str,
     *,
     before_ms: int | None = None,
     keep: int | None = None,
     name: str | None = None,
 ) -> list[RunFiles]:
-    """Delete past runs that started before that time, but keep the `keep` newest of each name.
-    Return the files of the deleted ones.
+    """Return the past runs that started before that time, except the `keep` newest of each name.
 
     Without `before_ms`, age does not count; without either limit, raises `UsageError`.
     """
@@ -264,12 +283,12 @@ def prune(
             " of each loop",
         )
     seen: dict[str, int] = {}
-    doomed = []
+    found = []
     for files in past_files(root, name):
         seen[files.name] = seen.get(files.name, 0) + 1
         if seen[files.name] > (keep or 0) and _is_before(files, before_ms):
-            doomed.append(files)
-    return _delete(root, doomed) if doomed else []
+            found.append(files)
+    return found
 
 
 def _is_before(files: RunFiles, then_ms: float | None) -> bool:
@@ -283,12 +302,12 @@ def _is_before(files: RunFiles, then_ms: float | None) -> bool:
         return False
 
 
-def _delete(root: str, doomed: Iterable[RunFiles]) -> list[RunFiles]:
+def delete_runs(root: str, doomed: Iterable[RunFiles]) -> list[RunFiles]:
     """Delete these runs and their seals, except those that are being moved. Return those that were
     deleted. Takes the guard for each."""
     import shutil  # rare and slow
 
-    seals = Seals.find(root)
+    seals = find_seals(root)
     with make_folder(root, RUNNING) as running, make_folder(root, HISTORY) as history:
         gone = []
         for files in doomed:
@@ -298,6 +317,9 @@ def _delete(root: str, doomed: Iterable[RunFiles]) -> list[RunFiles]:
                         _forget_seal(history, files, seals)
                     _move_to_trash(history, files, PRUNED + os.urandom(8).hex())
                     gone.append(files)
+        places = {(files.name, files.stem) for files in gone}
+        with guarded(running):
+            drop_from_index(history, lambda run: run.place in places)
         for each in history.names():
             if each.startswith(PRUNED):
                 # What cannot be deleted now is tried again next time.

@@ -33,6 +33,17 @@ TAIL_START = 1 << 16
 TAIL_MOST = 16 << 20
 
 
+def line_of(record: Record) -> bytes:
+    """Encode a record as a line. Raises `StorageError` if it is longer than `LONGEST_LINE`."""
+    line = to_json(record) + b"\n"
+    if len(line) > LONGEST_LINE:
+        raise StorageError(
+            f"event `{record.get('event')}` takes {len(line)} bytes;"
+            f" a line of the log holds at most {LONGEST_LINE}"
+        )
+    return line
+
+
 class Journal:
     """A log opened by its only writer.
 
@@ -63,7 +74,7 @@ class Journal:
         Raises `LostOwnership` if another process wrote to the log, and `StorageError` if a record
         is too long or the write fails; if that cannot be undone, all later calls fail.
         """
-        data = b"".join([self._line(record) for record in records])
+        data = b"".join([line_of(record) for record in records])
         if self._is_broken:
             raise StorageError(
                 f"`{self.path}` could not be written earlier, so nothing more is written to it"
@@ -97,16 +108,6 @@ class Journal:
     def close(self) -> None:
         os.close(self._fd)
 
-    def _line(self, record: Record) -> bytes:
-        """Encode a record as a line. Raises `StorageError` if it is longer than `LONGEST_LINE`."""
-        line = to_json(record) + b"\n"
-        if len(line) > LONGEST_LINE:
-            raise StorageError(
-                f"event `{record.get('event')}` takes {len(line)} bytes;"
-                f" a line of the log holds at most {LONGEST_LINE}"
-            )
-        return line
-
     def _end_torn_line(self) -> int:
         """End an incomplete last line with a newline. Return the size of the file."""
         try:
@@ -136,19 +137,19 @@ class Journal:
         Raises `LostOwnership` if there is another file in its place.
         """
         try:
-            anew = self._folder.open(self._name, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL)
+            copy = self._folder.open(self._name, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL)
         except FileExistsError as error:
             raise LostOwnership(f"another process replaced `{self.path}`") from error
         except FileNotFoundError as error:
             raise failure(error, "write", self.path) from error
         try:
-            _copy(self._fd, anew)
+            _copy(self._fd, copy)
         except OSError as error:
-            os.close(anew)
+            os.close(copy)
             self._folder.remove(self._name)
             raise failure(error, "write", self.path) from error
         os.close(self._fd)
-        self._fd = anew
+        self._fd = copy
 
     def _take_back(self) -> None:
         """Remove half a batch and its seal, so that a resume does not read it; if that fails,
@@ -281,9 +282,9 @@ def _first_comparable(
     offset = start + len(lines[0]) + 1
     for line in lines[1:-1]:
         record = parse(line)
-        says = None if record is None else is_before(record)
-        if says is not None:
-            return offset, says
+        before = None if record is None else is_before(record)
+        if before is not None:
+            return offset, before
         offset += len(line) + 1
     return None
 

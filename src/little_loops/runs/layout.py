@@ -3,10 +3,12 @@
     .loops/
       .running/   NAME.pid  NAME.state.json  NAME.events.jsonl  NAME.log  NAME.d/  NAME.spawn.json
       .history/   NAME/STEM.state.json …     the same files, named after the time the run started
+                  index.jsonl                a line for each of these runs, for long lists
 
 `NAME.d` is `LL_RUN_DIR`. It contains `run.json` and the output of actions: `live.out` and
 `live.err` while an action runs, `STEP-ATTEMPT.out` and so on for whatever was too long for an
-event.
+event. `NAME.d/runs/STEP-ATTEMPT-CHILD/` has the files of a run that the run itself started, called
+`run.state.json` and so on.
 
 Not here: opening them safely (`folders`), their content (`storage`, `journal`, `outputs`).
 """
@@ -24,6 +26,8 @@ from little_loops.runs.project import is_run_name, loops_of
 RUNNING: Final = ".running"
 HISTORY: Final = ".history"
 QUEUE: Final = ".queue"
+INDEX: Final = "index.jsonl"
+"""In the history: a line for each past run."""
 
 STATE: Final = ".state.json"
 EVENTS: Final = ".events.jsonl"
@@ -38,7 +42,13 @@ RUN_JSON: Final = "run.json"
 SESSION: Final = "action.json"
 CONTINUE: Final = "continue.md"
 RULES: Final = "evidence.json"
+IMPORTED: Final = "imported.json"
 MAIL: Final = "mail"
+CRASH_REPORT: Final = "crash-reported-"
+"""Followed by the number of the last event before the crash."""
+CHILDREN: Final = "runs"
+CHILD: Final = "run"
+"""How the names of a child's files begin, in its own directory."""
 NOTES: Final = "notes.md"
 
 # Output of actions: first under these names, then, if it is kept, by step and attempt.
@@ -52,22 +62,51 @@ def output_stem(step: int, attempt: int) -> str:
     return f"{step:05}-{attempt}"
 
 
+def child_folder(step: int, attempt: int, child: str) -> str:
+    """Return the name of the directory of a child: `00003-1-types`."""
+    return f"{output_stem(step, attempt)}-{child}"
+
+
 class RunFiles(NamedTuple):
-    """The files of one run; with a stem, those of a past run."""
+    """The files of one run; with a stem, those of a past run.
+
+    `below` are the directories of children that lead to a run inside this one, outermost first.
+    """
 
     root: str
     name: str
     stem: str | None = None
+    below: tuple[str, ...] = ()
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """The folders that lead from the project to the files."""
+        place = (RUNNING,) if self.stem is None else (HISTORY, self.name)
+        inner = ((outer + DATA, CHILDREN, folder) for outer, folder in self._levels)
+        return (loops_of(self.root), *place, *(name for names in inner for name in names))
+
+    @property
+    def _levels(self) -> list[tuple[str, str]]:
+        """The name of each enclosing run's files, and of the child's directory in it."""
+        outer = [self.stem or self.name, *(CHILD for _ in self.below[1:])]
+        return list(zip(outer, self.below, strict=False))
 
     @property
     def directory(self) -> str:
-        if self.stem is None:
-            return os.path.join(self.root, loops_of(self.root), RUNNING)
-        return os.path.join(self.root, loops_of(self.root), HISTORY, self.name)
+        return os.path.join(self.root, *self.folders)
 
     @property
     def base(self) -> str:
-        return self.stem or self.name
+        return CHILD if self.below else self.stem or self.name
+
+    @property
+    def shown_name(self) -> str:
+        """The run's name for commands: `nightly`, or `nightly/types` for a child."""
+        return "/".join((self.name, *(folder.split("-", 2)[2] for folder in self.below)))
+
+    def child(self, folder: str) -> RunFiles:
+        """Return the files of a child, given the name of its directory."""
+        return self._replace(below=(*self.below, folder))
 
     def path(self, suffix: str) -> str:
         return os.path.join(self.directory, self.base + suffix)

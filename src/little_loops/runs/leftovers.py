@@ -20,7 +20,7 @@ from little_loops.fsm.schema import KILL_GRACE_S
 from little_loops.records import NamedTuple
 from little_loops.runs.folders import folder_of
 from little_loops.runs.holders import Holder
-from little_loops.runs.layout import DATA, SESSION, RunFiles
+from little_loops.runs.layout import CHILDREN, DATA, SESSION, RunFiles
 from little_loops.runs.stored_run import read_stored
 from little_loops.system import process_tree
 from little_loops.system.files import Folder
@@ -34,6 +34,7 @@ class InFlight(NamedTuple):
 
     run: str
     marks: Mapping[str, str]
+    has_children: bool = False
 
 
 Whereabouts = Literal["here", "gone", "elsewhere"]
@@ -62,7 +63,8 @@ def in_flight(holder: Holder, root: str) -> InFlight | None:
     if found is None or found.run.phase != "running":
         return None
     run = found.run
-    return InFlight(run.run, process_tree.marks_of(run.run, run.step, run.attempt))
+    marks = process_tree.marks_of(run.run, run.step, run.attempt)
+    return InFlight(run.run, marks, run.own_children is not None)
 
 
 def left_running(holder: Holder, root: str) -> list[process_tree.Member]:
@@ -71,7 +73,14 @@ def left_running(holder: Holder, root: str) -> list[process_tree.Member]:
     action = in_flight(holder, root)
     if action is None:
         return []
-    sessions = _sessions_of(RunFiles(root, holder.name))
+    if action.has_children:
+        from little_loops.runs.child_runs import left_by_children  # few runs start others
+
+        files = RunFiles(root, holder.name)
+        stored = read_stored(files)
+        children = None if stored is None else stored.run.children
+        return [] if children is None else left_by_children(files, children)
+    sessions = sessions_of(RunFiles(root, holder.name))
     return process_tree.members(action.run, sessions, marks=action.marks)
 
 
@@ -82,12 +91,32 @@ def end_leftovers(
     ended.
 
     They get `grace_s` seconds before they are killed. Also ends what works in `place`, a directory
-    that only runs of this project use.
+    that only runs of this project use, and the runs that it has started.
     """
-    return process_tree.sweep(run_id, _sessions_of(files), grace_s, place=place)
+    _end_children(files)
+    return process_tree.sweep(run_id, sessions_of(files), grace_s, place=place)
 
 
-def _sessions_of(files: RunFiles) -> list[process_tree.Session]:
+def _end_children(files: RunFiles) -> None:
+    """End the runs that a killed runner had started; do nothing for a run that started none."""
+    with suppress(StorageError):
+        folder = folder_of(files)
+        data = None if folder is None else folder.child(files.base + DATA)
+        if folder is not None:
+            folder.close()
+        if data is None:
+            return
+        with data:
+            if data.stamp(CHILDREN) is None:
+                return
+        stored = read_stored(files)
+        if stored is not None and stored.run.children is not None:
+            from little_loops.runs.child_runs import end_children  # few runs start others
+
+            end_children(files, stored.run.children)
+
+
+def sessions_of(files: RunFiles) -> list[process_tree.ActionSession]:
     """Return the session that the run recorded; empty if there is none or it cannot be read."""
     with suppress(StorageError):
         folder = folder_of(files)
@@ -101,10 +130,10 @@ def _sessions_of(files: RunFiles) -> list[process_tree.Session]:
     return []
 
 
-def read_session(data: Folder) -> list[process_tree.Session]:
+def read_session(data: Folder) -> list[process_tree.ActionSession]:
     """Return the session of the action that was started last; empty if none is recorded or it is
     damaged."""
     with suppress(ValueError, TypeError):
         raw = data.read(SESSION, MAX_SESSION_BYTES)
-        return [process_tree.Session(*json.loads(raw))] if raw else []
+        return [process_tree.ActionSession(*json.loads(raw))] if raw else []
     return []

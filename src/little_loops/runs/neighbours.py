@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -66,13 +66,13 @@ def leave_note(
     if not others:
         return
     beside = dict.fromkeys(other.scope for other in others) if evidence else ()
-    inside = (*mine.outer, *_around_us(others))
+    inside = (*mine.outer, *_enclosing_runs(others))
     line = Neighbour(mine.run_id, timestamp(wall_ms()), mine.scope, inside, tuple(beside))
     with suppress(OSError):
         _append(_path(root, environ), to_json(line._asdict()) + b"\n")
 
 
-def _around_us(others: Sequence[Holder]) -> Iterator[str]:
+def _enclosing_runs(others: Sequence[Holder]) -> Iterator[str]:
     """Return the runs among these whose process is an ancestor of this one, whatever its
     environment says."""
     above, pid = set[int](), os.getppid()
@@ -84,15 +84,19 @@ def _around_us(others: Sequence[Holder]) -> Iterator[str]:
 
 
 def scopes_beside(
-    root: str, run: str, began_at: str, environ: Mapping[str, str]
+    root: str,
+    run: str,
+    began_at: str,
+    environ: Mapping[str, str],
+    above: Collection[str] = (),
 ) -> frozenset[Scope]:
     """Return the scopes of all runs that were there when the run started at `began_at`, or started
-    since; runs nested in it are left out."""
+    since; runs nested in it, and those `above` that started it, are left out."""
     found = set[Scope]()
     for line in _lines(_path(root, environ)):
         if line.run == run:
             found.update(line.beside)
-        elif line.began_at >= began_at and run not in line.inside:
+        elif line.began_at >= began_at and run not in line.inside and line.run not in above:
             found.add(line.scope)
     return frozenset(found)
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from little_loops.records import NamedTuple
 from little_loops.reporting.masking import Masker
-from little_loops.runs.arrival import Piece, StreamName, to_line, to_sizes
+from little_loops.runs.arrival import StreamBytes, StreamName, to_line, to_sizes
 from little_loops.runs.layout import LIVE, LIVE_ORDER, SECRETS, output_stem
 from little_loops.system.files import Folder, failure, sync_all, write_all
 
@@ -55,7 +55,7 @@ class Output(NamedTuple):
     has_secrets: bool | None = None
 
 
-class Printed(NamedTuple):
+class PrintedStreams(NamedTuple):
     """Both streams of an action that has ended, and the order in which they arrived."""
 
     stdout: Output
@@ -80,10 +80,10 @@ class RunOutput:
         self._out, self._err = (StreamFiles(folder, LIVE[name]) for name in ("stdout", "stderr"))
         self._order = LiveFile(folder, LIVE_ORDER)
 
-    def action(self, step: int, attempt: int) -> ActionOutput:
+    def action(self, step: int, attempt: int) -> OutputRecorder:
         """Start the output of an action; that of the previous one must have ended."""
         out, err = (Stream(files, self._masker, self._cap) for files in (self._out, self._err))
-        return ActionOutput(out, err, Order(self._order), output_stem(step, attempt))
+        return OutputRecorder(out, err, Order(self._order), output_stem(step, attempt))
 
     def keep(self, step: int, attempt: int, data: bytes, suffix: str) -> Output:
         """Store an output that was not printed: an agent's answer, or what a runner returned. A
@@ -106,7 +106,7 @@ class RunOutput:
             file.close()
 
 
-class ActionOutput:
+class OutputRecorder:
     """Both streams of the current action."""
 
     def __init__(self, out: Stream, err: Stream, order: Order, stem: str) -> None:
@@ -123,7 +123,7 @@ class ActionOutput:
         self._order.arrived("stderr", len(chunk))
         self._err.feed(chunk)
 
-    def end(self, *, suffix: str = "out", always_kept: bool = False) -> Printed:
+    def end(self, *, suffix: str = "out", always_kept: bool = False) -> PrintedStreams:
         """End both streams and return what became of them, with their order; the live files are
         emptied or renamed.
 
@@ -133,7 +133,7 @@ class ActionOutput:
         try:
             out = self._out.end(f"{self._stem}.{suffix}", always_kept=always_kept)
             err = self._err.end(f"{self._stem}.err")
-            return Printed(out, err, *self._order.end(f"{self._stem}.order"))
+            return PrintedStreams(out, err, *self._order.end(f"{self._stem}.order"))
         except OSError as error:
             raise failure(error, "write", "the output") from error
 
@@ -145,7 +145,7 @@ class Order:
         self._file = file
         self._last: StreamName | None = None
         self._size = 0
-        self._pieces: list[Piece] = []
+        self._pieces: list[StreamBytes] = []
 
     def arrived(self, stream: StreamName, size: int) -> None:
         """Count bytes of a stream; a switch of streams records the piece before it."""
@@ -159,7 +159,7 @@ class Order:
         `ORDER_CAP`."""
         if self._last is None or self._file.size > ORDER_CAP:
             return
-        piece = Piece(self._last, self._size)
+        piece = StreamBytes(self._last, self._size)
         self._file.write(to_line(piece))
         if len(self._pieces) < SHORT_ORDER:
             self._pieces.append(piece)
@@ -172,7 +172,7 @@ class Order:
         """
         if len(self._pieces) == SHORT_ORDER:
             return (), self._file.keep(name, sync=False)
-        last = [Piece(self._last, self._size)] if self._pieces and self._last else []
+        last = [StreamBytes(self._last, self._size)] if self._pieces and self._last else []
         self._file.clear()
         return to_sizes([*self._pieces, *last]), None
 

@@ -26,7 +26,14 @@ from little_loops.fsm.events import (
 from little_loops.fsm.state import FileRef, Result
 from little_loops.records import NamedTuple
 from little_loops.reporting.masking import Masker, mask_spans
-from little_loops.runs.arrival import Part, Piece, StreamName, from_lines, from_sizes, parts
+from little_loops.runs.arrival import (
+    StreamBytes,
+    StreamName,
+    StreamPart,
+    from_lines,
+    from_sizes,
+    parts,
+)
 from little_loops.runs.entries import entries_of_step, last_entries
 from little_loops.runs.folders import folder_of
 from little_loops.runs.layout import DATA, LIVE, LIVE_ORDER, SECRETS, RunFiles, output_stem
@@ -39,7 +46,7 @@ STREAMS: Final[tuple[StreamName, StreamName]] = ("stdout", "stderr")
 Span = tuple[int, int]
 
 
-class Stored(NamedTuple):
+class StoredOutput(NamedTuple):
     """One stream of an action: a short text, or a file of the run.
 
     `secrets` are the positions to hide; None if they were not looked for when it was written.
@@ -51,7 +58,7 @@ class Stored(NamedTuple):
     secrets: tuple[Span, ...] | None = ()
 
 
-NOTHING: Final = Stored()
+NOTHING: Final = StoredOutput()
 
 
 class ActionOutput(NamedTuple):
@@ -60,21 +67,21 @@ class ActionOutput(NamedTuple):
     `is_stream`: stdout has the events of an agent's program, for programs.
     """
 
-    stdout: Stored = NOTHING
-    stderr: Stored = NOTHING
-    pieces: tuple[Piece, ...] = ()
+    stdout: StoredOutput = NOTHING
+    stderr: StoredOutput = NOTHING
+    pieces: tuple[StreamBytes, ...] = ()
     is_stream: bool = False
 
-    def of(self, stream: StreamName) -> Stored:
+    def of(self, stream: StreamName) -> StoredOutput:
         return self.stdout if stream == "stdout" else self.stderr
 
-    def parts(self, shown: dict[StreamName, int]) -> Iterator[Part]:
+    def parts(self, shown: dict[StreamName, int]) -> Iterator[StreamPart]:
         """Yield what there is beyond the sizes in `shown`, in order of arrival."""
         for stream, start, end in parts(
             self.pieces, {name: self.of(name).size for name in STREAMS}
         ):
             if end > shown[stream]:
-                yield Part(stream, max(start, shown[stream]), end)
+                yield StreamPart(stream, max(start, shown[stream]), end)
 
 
 class Outputs:
@@ -102,11 +109,12 @@ class Outputs:
         return ActionOutput(stdout, stderr, pieces, stream is not None)
 
     def live(self, *, is_stream: bool = False) -> ActionOutput:
-        """Return what the current action has printed so far; empty if there are no live files."""
+        """Return where the output of the current action is, and how much there is so far; empty if
+        there are no live files."""
         # In this order, so that what one file has by now is already in the others.
         sizes = [self._size(LIVE[name]) for name in STREAMS]
         out, err = (
-            Stored(size, file=LIVE[name], secrets=self._secrets(LIVE[name]))
+            StoredOutput(size, file=LIVE[name], secrets=self._secrets(LIVE[name]))
             for name, size in zip(STREAMS, sizes, strict=True)
         )
         return ActionOutput(out, err, from_lines(self._beside(LIVE_ORDER)), is_stream)
@@ -115,12 +123,12 @@ class Outputs:
         """Return what an action printed whose runner was killed; empty if it was not rescued."""
         stem = output_stem(step, attempt)
         out, err = (
-            Stored(self._size(name), file=name, secrets=self._secrets(name))
+            StoredOutput(self._size(name), file=name, secrets=self._secrets(name))
             for name in (f"{stem}.out", f"{stem}.err")
         )
         return ActionOutput(out, err, from_lines(self._beside(f"{stem}.order")), is_stream)
 
-    def read(self, stored: Stored, start: int, end: int) -> bytes:
+    def read(self, stored: StoredOutput, start: int, end: int) -> bytes:
         """Return the raw bytes from `start` to `end`; fewer at the end, none if the file is
         gone."""
         if stored.file is None:
@@ -133,7 +141,7 @@ class Outputs:
         finally:
             os.close(descriptor)
 
-    def shown(self, stored: Stored, start: int, end: int) -> bytes:
+    def shown(self, stored: StoredOutput, start: int, end: int) -> bytes:
         """Return the bytes from `start` to `end` with secrets hidden: a mask where one begins, and
         nothing for the rest of one that began before `start`.
 
@@ -155,7 +163,16 @@ class Outputs:
         ]
         return mask_spans(data[begun - start :], inside)
 
-    def _file(self, file: FileRef | None) -> Stored:
+    def known_secrets(self) -> Iterator[str]:
+        """Yield the texts that were recognised as secrets when they were printed."""
+        for name in self._data.names():
+            owner = name.removesuffix(SECRETS)
+            for start, end in self._secrets(owner) if owner != name else ():
+                word = self.read(StoredOutput(end, file=owner), start, end)
+                if word.strip(b"*"):  # not masked before the run was imported
+                    yield word.decode("utf-8", "replace")
+
+    def _file(self, file: FileRef | None) -> StoredOutput:
         """Return the stream that a result stored in a file; empty for None.
 
         If it has secrets and their positions are lost, all of it is hidden.
@@ -165,7 +182,7 @@ class Outputs:
         secrets: tuple[Span, ...] | None = () if file.has_secrets is False else None
         if file.has_secrets:
             secrets = self._secrets(file.path) or ((0, file.size),)
-        return Stored(self._size(file.path), file=file.path, secrets=secrets)
+        return StoredOutput(self._size(file.path), file=file.path, secrets=secrets)
 
     def _size(self, name: str) -> int:
         stamp = self._data.stamp(name)
@@ -203,10 +220,10 @@ def _stream_of_version_one(result: Result | PartialResult) -> FileRef | None:
     return file if file is not None and file.path.endswith(".jsonl") else None
 
 
-def _text(text: str, open_ended: bool) -> Stored:
+def _text(text: str, open_ended: bool) -> StoredOutput:
     """Return a text that is stored without its last newline."""
     raw = (text if open_ended or not text else f"{text}\n").encode("utf-8", "replace")
-    return Stored(len(raw), raw)
+    return StoredOutput(len(raw), raw)
 
 
 def open_outputs(files: RunFiles) -> Outputs | None:
@@ -244,16 +261,34 @@ def _read(
     still the last event then, they belong to it."""
     live = outputs.live().of(stream)
     piece = outputs.read(live, offset, min(live.size, offset + CHUNK))
-    found, last = _action(entries_of_step(files, step), attempt)
+    found = find_output(files, outputs, step, attempt)
     if found is None:
         return b""
-    if isinstance(found, ActionStart):
-        if last_entries(files, 1) == [last]:
-            return piece
-        stored = outputs.lost(step, attempt).of(stream)
-    else:
-        stored = outputs.of(found).of(stream)
+    if found.is_live:
+        return piece
+    stored = found.output.of(stream)
     return outputs.read(stored, offset, min(stored.size, offset + CHUNK))
+
+
+class FoundOutput(NamedTuple):
+    """Where the output of an action is; `is_live` while it is running."""
+
+    output: ActionOutput
+    is_live: bool
+
+
+def find_output(files: RunFiles, outputs: Outputs, step: int, attempt: int) -> FoundOutput | None:
+    """Find what an action printed; None if there is no such action. What the current action has
+    printed since then is not part of it."""
+    live = outputs.live()
+    found, last = _action(entries_of_step(files, step), attempt)
+    if found is None:
+        return None
+    if not isinstance(found, ActionStart):
+        return FoundOutput(outputs.of(found), False)
+    if last_entries(files, 1) == [last]:
+        return FoundOutput(live, True)
+    return FoundOutput(outputs.lost(step, attempt), False)
 
 
 def _action(

@@ -11,6 +11,7 @@ from little_loops.fsm.events import (
     ConditionEval,
     Entry,
     Event,
+    KeepBest,
     StateEnter,
     TransitionTaken,
 )
@@ -75,17 +76,22 @@ _NO_VERDICTS = ("on_maintain", "on_interrupt")
 
 
 def measurements(entries: Iterable[Entry]) -> list[float]:
-    """Return what convergence conditions measured, oldest first; infinite values are left out."""
-    found = []
+    """Return what convergence conditions measured, oldest first; infinite values are left out.
+
+    For a loop with `keep: best`, the best measurement after each step.
+    """
+    found, kept = [], list[float]()
     for entry in entries:
         match entry.event:
+            case KeepBest(best=float() | int() as best):
+                kept.append(best)
             case ConditionEval(type="convergence", value=value, reason=reason):
                 number = _number_in(reason) if value is None else value
                 if number is not None and abs(number) < float("inf"):
                     found.append(number)
             case _:
                 continue
-    return found
+    return kept or found
 
 
 def _number_in(reason: str) -> float | None:
@@ -133,10 +139,10 @@ def _initials(name: str) -> str:
 def compressed(words: Sequence[str], times: str = "×") -> str:
     """Return `m a ×10`: what repeats three times or more is shown once, with `times` and the
     count."""
-    told = (
+    shown = (
         " ".join([*unit, f"{times}{count}"] if count > 1 else unit) for unit, count in units(words)
     )
-    return " ".join(told)
+    return " ".join(shown)
 
 
 def units(words: Sequence[str]) -> list[tuple[list[str], int]]:

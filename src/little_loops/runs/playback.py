@@ -24,11 +24,11 @@ from little_loops.runs.outputs import CHUNK, ActionOutput, Outputs
 
 if TYPE_CHECKING:
     from little_loops.fsm.schema import FSMLoop
-    from little_loops.hosts.base import HostEvent, Reader
+    from little_loops.hosts.base import HostEvent, StreamReader
     from little_loops.system.output import LineSplitter
 
 
-class Printed(NamedTuple):
+class PrintedText(NamedTuple):
     """What an action printed, or an agent said; secrets are hidden."""
 
     stream: StreamName
@@ -56,7 +56,7 @@ class ToolEnded(NamedTuple):
     files: tuple[str, ...]
 
 
-Item = Entry | Printed | AgentActivity | ToolEnded | UsageSoFar
+Item = Entry | PrintedText | AgentActivity | ToolEnded | UsageSoFar
 
 
 class Playback:
@@ -141,7 +141,7 @@ class Playback:
                 self._agent = AgentStream(_host_of(self._action, self._machine), self._root)
             yield from self._agent.feed(data)
         elif data:
-            yield Printed(stream, data)
+            yield PrintedText(stream, data)
 
 
 def _host_of(action: ActionStart | None, machine: FSMLoop | None) -> str:
@@ -164,7 +164,7 @@ class AgentStream:
 
         # With words, a structured verdict is shown as text.
         request = Request("", "prompt", cwd, "", words=("pass", "fail"))
-        self._reader: Reader = host_named(host).reader(request)
+        self._reader: StreamReader = host_named(host).reader(request)
         self._lines: LineSplitter = LineSplitter()
 
     def feed(self, data: bytes) -> Iterator[Item]:
@@ -182,11 +182,11 @@ class AgentStream:
 
 def _items(event: HostEvent) -> Iterator[Item]:
     """Yield what to show for an event of an agent; nothing for kinds that are not shown."""
-    from little_loops.hosts.base import Activity, Done, Text, Usage
+    from little_loops.hosts.base import Activity, AgentText, Done, Usage
 
     match event:
-        case Text(text):
-            yield Printed("stdout", text.encode("utf-8", "replace") + b"\n")
+        case AgentText(text):
+            yield PrintedText("stdout", text.encode("utf-8", "replace") + b"\n")
         case Activity(text):
             yield AgentActivity(text)
         case Done():

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Literal
@@ -25,6 +26,7 @@ from little_loops.runs.folders import event_log, find_folder, folder_of
 from little_loops.runs.holders import Holder, from_bytes
 from little_loops.runs.journal import is_blank
 from little_loops.runs.layout import (
+    CHILDREN,
     DATA,
     EVENTS,
     HISTORY,
@@ -37,9 +39,10 @@ from little_loops.runs.layout import (
     named,
     stem_order,
 )
-from little_loops.runs.run_texts import Texts, texts_in
-from little_loops.runs.seals import Seals, not_the_newest, not_written_by
-from little_loops.runs.state_file import MAX_BYTES, Unusable, read_summary
+from little_loops.runs.project import is_run_name
+from little_loops.runs.run_texts import RunTexts, texts_in
+from little_loops.runs.sealed import find_seals, not_the_newest, not_written_by
+from little_loops.runs.state_file import MAX_BYTES, UnusableState, read_summary
 from little_loops.runs.view import CRASH, RunDetail, RunView, Session
 from little_loops.system.files import Folder
 from little_loops.system.lock_files import guarded_shared
@@ -48,6 +51,7 @@ if TYPE_CHECKING:
     from little_loops.fsm.events import Entry
     from little_loops.fsm.schema import FSMLoop
     from little_loops.runs.arrival import StreamName
+    from little_loops.runs.seals import Seals
 
 LOOKS = 3
 SMALL = 1 << 16
@@ -77,7 +81,10 @@ class Runs:
             return (*(view for view in found if view is not None), *self._queued())
 
     def past(self, name: str | None = None) -> Iterator[RunView]:
-        """Yield the runs in the history, newest first, read lazily."""
+        """Yield the runs in the history, newest first, read lazily; for a path such as
+        `nightly/types`, the run at that path in each of them that has one."""
+        if name is not None and "/" in name:
+            return self.past_children(self.past(name.partition("/")[0]), name)
         return self.views(self.past_files(name))
 
     def just_ended(self) -> Iterator[RunView]:
@@ -105,7 +112,7 @@ class Runs:
         history = find_folder(self.root, HISTORY)
         if history is None:
             return
-        seals = Seals.find(self.root)
+        seals = find_seals(self.root)
         with ExitStack() as stack:
             stack.enter_context(history)
             opened: dict[str, Folder | None] = {}
@@ -135,7 +142,7 @@ class Runs:
         with folder, guarded_shared(folder), _without_collecting():
             living = {holder.name: holder for holder in holders(self.root)}
             names = sorted({*named(folder.names(), STATE, EVENTS), *living})
-            seals = Seals.find(self.root)
+            seals = find_seals(self.root)
             found = (
                 _read_view(folder, RunFiles(self.root, n), living.get(n), seals) for n in names
             )
@@ -150,12 +157,16 @@ class Runs:
 
     def has(self, name: str) -> bool:
         """Return whether there is, or was, a run of that name; reads none."""
+        return self.has_files(name) or self.is_alive(name) is not None
+
+    def has_files(self, name: str) -> bool:
+        """Return whether a run of that name has recorded anything, now or in the past."""
         folder = find_folder(self.root, RUNNING)
         if folder is not None:
             with folder:
                 if name in named(folder.names(), STATE, EVENTS):
                     return True
-        return bool(self.past_files(name)) or self.is_alive(name) is not None
+        return bool(self.past_files(name))
 
     def is_alive(self, name: str) -> Literal["running", "queued"] | None:
         """Return whether the run of that name is running or queued, by its locks alone; None if
@@ -187,12 +198,86 @@ class Runs:
 
         A queued run counts as current, unless one of its name is running.
         """
+        if "/" in name:
+            return self.child(name)
         with self.frozen():
             found = self._newest(name)
             its_turn = [view for view in self._queued() if view.name == name]
         if its_turn and (found is None or not found.is_alive):
             return its_turn[0]
         return found
+
+    def child(self, path: str) -> RunView | None:
+        """Return the run at a path such as `nightly/types`, which another run has started; None if
+        there is none."""
+        from little_loops.runs.child_paths import find_child  # few runs start others
+        from little_loops.runs.child_runs import living
+
+        root, *steps = path.split("/")
+        above = self.view(root) if is_run_name(root) else None
+        found = None if above is None else find_child(above.files, steps)
+        folder = None if found is None else folder_of(found.files)
+        if found is None or folder is None:
+            return None
+        with folder:
+            view = _read_view(folder, found.files, living(found.files), find_seals(self.root))
+        return None if view is None else view._replace(path=found.path)
+
+    def past_children(self, views: Iterable[RunView], path: str) -> Iterator[RunView]:
+        """Yield the run at a path in each of these past runs that has one."""
+        from little_loops.runs.child_paths import find_child  # few runs start others
+
+        _, *steps = path.split("/")
+        seals = find_seals(self.root)
+        for above in views:
+            found = find_child(above.files, steps)
+            folder = None if found is None else folder_of(found.files)
+            if found is None or folder is None:
+                continue
+            with folder:
+                view = _read_view(folder, found.files, None, seals)
+            if view is not None:
+                yield view._replace(path=found.path)
+
+    def starts_others(self, view: RunView) -> bool:
+        """Return whether a run that is alive waits for runs that it has started."""
+        if not view.is_alive or view.summary is None:
+            return False
+        from little_loops.runs.stored_run import read_stored
+
+        stored = read_stored(view.files)
+        return stored is not None and stored.run.children is not None
+
+    def has_children(self, view: RunView) -> bool:
+        """Return whether a run has started others; reads none of them."""
+        return os.path.isdir(os.path.join(view.files.data, CHILDREN))
+
+    def children(self, view: RunView) -> tuple[RunView, ...]:
+        """Return the runs that a run has started, the last of each name; unreadable ones are left
+        out."""
+        from little_loops.runs.child_paths import children_of  # few runs start others
+
+        paths = (f"{view.name}/{each.path}" for each in children_of(view.files))
+        return tuple(found for path in paths if (found := self.child(path)) is not None)
+
+    def children_of(self, view: RunView) -> tuple[RunView, ...]:
+        """Return the runs that this run has started, even if it is not the last one of its name."""
+        if view.files.stem is None:
+            return self.children(view)
+        from little_loops.runs.child_paths import children_of  # few runs start others
+
+        seals = find_seals(self.root)
+        found = []
+        for each in children_of(view.files):
+            folder = folder_of(each.files)
+            if folder is None:
+                continue
+            with folder:
+                child = _read_view(folder, each.files, None, seals)
+            if child is not None:
+                above = f"{view.path}/" if view.path else ""
+                found.append(child._replace(path=f"{above}{each.path}"))
+        return tuple(found)
 
     def _newest(self, name: str) -> RunView | None:
         """Return the current run of a name, else its newest past one, else None; queued runs do not
@@ -201,11 +286,11 @@ class Runs:
         folder = folder_of(files)
         if folder is not None:
             with folder:
-                current = _read_view(folder, files, alive(self.root, name), Seals.find(self.root))
+                current = _read_view(folder, files, alive(self.root, name), find_seals(self.root))
             if current is not None:
                 return current
         last = next(self.past(name), None)
-        return last and _if_newest(last, Seals.find(self.root))
+        return last and _if_newest(last, find_seals(self.root))
 
     def past_view(self, name: str, stamp: str) -> RunView:
         """Return the past run that a stamp of the history means; a unique prefix is enough.
@@ -249,16 +334,26 @@ class Runs:
                 break
         return None if detail is None else _with_its_end(detail)
 
+    def forks(self, view: RunView) -> Sequence[RunView]:
+        """Return the runs that were forked from this one, the oldest first."""
+        if view.summary is None:
+            return []
+        # A fork has the name of its loop, and an id.
+        names = [name for name in self.past_names() if name.startswith(f"{view.loop}@")]
+        found = [*self.list(), *(each for name in names for each in self.past(name))]
+        mine = [each for each in found if _parent_of(each) == view.summary.run]
+        return sorted(mine, key=lambda each: each.started_ms)
+
     def machine(self, view: RunView) -> FSMLoop | None:
         """Return the machine that the run was started with."""
         return _details(view).machine
 
-    def texts(self, view: RunView, entries: Sequence[Entry] | None = None) -> Texts:
+    def texts(self, view: RunView, entries: Sequence[Entry] | None = None) -> RunTexts:
         """Return the run's texts for people, with secrets hidden.
 
         The log is read only for a run that has any, and not if its last `entries` are given.
         """
-        kept = Texts() if view.summary is None else texts_in(view.summary)
+        kept = RunTexts() if view.summary is None else texts_in(view.summary)
         if not any(kept):
             return kept
         from little_loops.runs.run_texts import shown_texts
@@ -284,6 +379,12 @@ class Runs:
         from little_loops.runs.entries import entries  # a list of runs needs no events
 
         return entries(view.files, after)
+
+    def events_of_steps(self, view: RunView, first: int, last: int) -> Iterator[Entry]:
+        """Yield the events of these steps, without reading those before them."""
+        from little_loops.runs.entries import entries_of_steps
+
+        return entries_of_steps(view.files, first, last)
 
     def last_events(self, view: RunView, count: int) -> Sequence[Entry]:
         from little_loops.runs.entries import last_entries
@@ -314,7 +415,7 @@ class Runs:
         """
         from little_loops.runs.entries import last_entries
 
-        seals = None if view.is_alive else Seals.find(self.root)
+        seals = None if view.is_alive else find_seals(self.root)
         if seals is not None and view.summary is None:
             return RunDetail(view)
         sealed = seals.of(view.summary.run) if seals is not None and view.summary else None
@@ -352,14 +453,15 @@ def _read_view(
     try:
         summary = read_summary(folder, files.base, seals)
     except StorageError as error:
-        summary = Unusable(error.message)
+        summary = UnusableState(error.message)
     match summary:
         case RunSummary():
             view = _view(files, summary, holder)
             if files.name.startswith(UNTIL):
                 view = view._replace(has_file=not _is_from_command_line(folder, files))
-            return view if files.stem is not None else _if_newest(view, seals)
-        case Unusable(why, is_newer):
+            is_newest = files.stem is not None or files.below
+            return view if is_newest else _if_newest(view, seals)
+        case UnusableState(why, is_newer):
             return _damaged(files, why, holder, "newer" if is_newer else "damaged")
         case None if holder is None and is_blank(event_log(files)):
             return None  # moved away meanwhile, or nothing of it was ever recorded
@@ -476,7 +578,25 @@ def _details(view: RunView) -> RunDetail:
     except StorageError:
         return nothing
     session = _session(note) if _is_awaited(view, note) else None
-    return RunDetail(view, (), _machine(kept.get("loop")), heard_ms, session)
+    worktree = _worktree(_object_in(kept, "worktree").get("project"))
+    return RunDetail(view, (), _machine(kept.get("loop")), heard_ms, session, worktree)
+
+
+def _worktree(path: object) -> str | None:
+    """Return where a run works, unless that was removed after the run."""
+    return path if isinstance(path, str) and os.path.isdir(path) else None
+
+
+def _parent_of(view: RunView) -> str | None:
+    """Return the run that another one was forked from; None if it is no fork."""
+    fork = None if view.summary is None else view.summary.fork
+    return None if fork is None else fork.run
+
+
+def _object_in(kept: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return an object within another; empty if it is missing or something else."""
+    found = kept.get(name)
+    return found if isinstance(found, dict) else {}
 
 
 def _object(raw: bytes | None) -> dict[str, Any]:

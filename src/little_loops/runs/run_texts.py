@@ -20,46 +20,49 @@ if TYPE_CHECKING:
     from little_loops.fsm.state import RunSummary
 
 
-class Texts(NamedTuple):
+class RunTexts(NamedTuple):
     error: str | None = None
     continuation: str | None = None
     waits_for: str | None = None
 
 
-def texts_in(run: RunSummary) -> Texts:
+def texts_in(run: RunSummary) -> RunTexts:
     """Return the texts of the snapshot."""
-    return Texts(run.error, run.continuation_prompt, run.wait.why if run.wait else None)
+    return RunTexts(run.error, run.continuation_prompt, run.wait.why if run.wait else None)
 
 
-def shown_texts(kept: Texts, entries: Iterable[Entry]) -> Texts:
+def shown_texts(kept: RunTexts, entries: Iterable[Entry]) -> RunTexts:
     """Return the texts that are in `kept`, as the last events of the run have them, else as they
     are kept; in both cases without the secrets of this process."""
     from little_loops.reporting.masking import Masker  # few runs have texts
 
-    masker, told = Masker(os.environ), Texts()
+    masker, newest = Masker(os.environ), RunTexts()
     for entry in entries:
-        told = Texts(*(new or old for new, old in zip(_texts_of(entry), told, strict=True)))
-    return Texts(
-        *(text and masker.mask(said or text) for said, text in zip(told, kept, strict=True))
+        newest = RunTexts(*(new or old for new, old in zip(_texts_of(entry), newest, strict=True)))
+    return RunTexts(
+        *(
+            text and masker.mask(new_text or text)
+            for new_text, text in zip(newest, kept, strict=True)
+        )
     )
 
 
-def _texts_of(entry: Entry) -> Texts:
+def _texts_of(entry: Entry) -> RunTexts:
     """Return the texts that an event contains."""
     from little_loops.fsm import events as kinds
 
     match entry.event:
         case kinds.LoopError(error=error):
-            return Texts(error=error)
+            return RunTexts(error=error)
         case kinds.LoopComplete(message=message) | kinds.LoopPaused(message=message):
-            return Texts(error=message)
+            return RunTexts(error=message)
         case kinds.Handoff(message=message, continuation=continuation):
-            return Texts(message, continuation)
+            return RunTexts(message, continuation)
         case kinds.HandoffDetected(continuation=continuation):
-            return Texts(continuation=continuation)
+            return RunTexts(continuation=continuation)
         case kinds.Resume(continuation=continuation):
-            return Texts(continuation=continuation)
+            return RunTexts(continuation=continuation)
         case kinds.HostWait(reason=reason) | kinds.AgentWait(reason=reason):
-            return Texts(waits_for=reason)
+            return RunTexts(waits_for=reason)
         case _:
-            return Texts()
+            return RunTexts()

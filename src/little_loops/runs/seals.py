@@ -12,7 +12,8 @@ else.
 A loop without evidence has no seals. A run without a seal is trusted: it started on another
 machine, or before there were seals.
 
-Not here: what happens to a run whose files do not match (`storage`, `reading`).
+Not here: whether a project has seals (`sealed`), what happens to a run whose files do not match
+(`storage`, `reading`).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from little_loops.errors import StorageError
 from little_loops.records import NamedTuple
+from little_loops.runs.sealed import SEALS
 from little_loops.system.files import (
     PRIVATE_FOLDER,
     Folder,
@@ -32,14 +34,13 @@ from little_loops.system.files import (
     sync_data,
     write_all,
 )
-from little_loops.system.user_state import key_of, shown_name, state_home
+from little_loops.system.user_state import key_of, state_home
 
 if TYPE_CHECKING:
     from hashlib import _Hash
 
     from little_loops.runs.journal import Opened
 
-SEALS: Final = "seals"
 RUNS: Final = "runs"
 NAMES: Final = "names"
 WIDTH: Final = 192
@@ -118,23 +119,6 @@ class Seals:
     def __init__(self, path: str) -> None:
         self._path = path
 
-    @classmethod
-    def find(cls, root: str, environ: Mapping[str, str] = os.environ) -> Seals | None:
-        """Return the seals of a project, or None if it certainly has none.
-
-        Compares only the readable part of its key: a project of the same name may be the one with
-        seals.
-        """
-        home, project = os.path.join(state_home(environ), SEALS), os.path.realpath(root)
-        try:
-            known = os.listdir(home)
-        except OSError:
-            return None
-        begins = f"{shown_name(project)}-"
-        if not any(name.startswith(begins) for name in known):
-            return None  # and no hash has to be computed
-        return cls(os.path.join(home, key_of(project)))
-
     def of(self, run: str) -> SealedRun | None:
         """Return what the runner of a run has sealed; None if it was not sealed here."""
         raw = self._read(RUNS, run, 2 * WIDTH)
@@ -177,32 +161,9 @@ class Seals:
         return Folder.at(os.path.join(self._path, kind))
 
 
-def not_written_by(path: str) -> str:
-    """Return the message for a file of a sealed run that its runner did not write."""
-    return f"`{path}` was not written by this run"
-
-
-def not_the_newest(run: str) -> str:
-    """Return the message for files of a name that belong to another run than its newest."""
-    return f"the files of the last run ({run}) were replaced by other files"
-
-
 def _is_plain(name: str) -> bool:
     """Return whether a run's name is safe: it comes from files that anyone may have written."""
     return bool(name) and "/" not in name and "\0" not in name and name not in (".", "..")
-
-
-def seal_of(root: str, run: str) -> SealedRun | None:
-    """Return what the runner of one run has sealed; None if it was not sealed here."""
-    seals = Seals.find(root)
-    return None if seals is None else seals.of(run)
-
-
-def release_name(root: str, name: str, environ: Mapping[str, str]) -> None:
-    """Let another run than the newest sealed one take the name."""
-    seals = Seals.find(root, environ)
-    if seals is not None:
-        seals.release(name)
 
 
 # ── sealing ────────────────────────────────────────────────────────────────────────────────────

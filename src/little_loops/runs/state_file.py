@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from little_loops.fsm.state import FORMAT, LoopState, RunSummary, check_format
 from little_loops.records import NamedTuple
 from little_loops.runs.layout import STATE
-from little_loops.runs.seals import not_written_by
+from little_loops.runs.sealed import not_written_by
 from little_loops.system.files import Folder, to_json
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ MAX_BYTES = 64 << 20
 Decoded = TypeVar("Decoded")
 
 
-class Snapshot(NamedTuple):
+class StateSnapshot(NamedTuple):
     """A state file that could be read. `offset` is the length of the log it represents."""
 
     run: LoopState
@@ -38,14 +38,14 @@ class Snapshot(NamedTuple):
     raw: bytes
 
 
-class Unusable(NamedTuple):
+class UnusableState(NamedTuple):
     """A state file that exists and cannot be used."""
 
     why: str
     is_newer: bool = False
 
 
-def read_snapshot(folder: Folder, base: str) -> Snapshot | Unusable | None:
+def read_snapshot(folder: Folder, base: str) -> StateSnapshot | UnusableState | None:
     """Return the content of a state file, or why it cannot be used; None if there is none.
 
     Raises `StorageError` if the file cannot be read.
@@ -58,7 +58,7 @@ def read_snapshot(folder: Folder, base: str) -> Snapshot | Unusable | None:
 
 def read_summary(
     folder: Folder, base: str, seals: Seals | None = None
-) -> RunSummary | Unusable | None:
+) -> RunSummary | UnusableState | None:
     """Return what lists of runs show of a state file, in a third of the time of `read_snapshot`, or
     why it cannot be used; None if there is none.
 
@@ -69,12 +69,12 @@ def read_summary(
         return None
     path = folder.place(base + STATE)
     found = _decoded(raw, path, RunSummary.from_dict)
-    if seals is None or isinstance(found, Unusable):
+    if seals is None or isinstance(found, UnusableState):
         return found
     sealed = seals.of(found.run)
     if sealed is None or sealed.has_state(raw):
         return found
-    return Unusable(not_written_by(path))
+    return UnusableState(not_written_by(path))
 
 
 def read_started_at(folder: Folder, base: str) -> str | None:
@@ -89,7 +89,7 @@ def read_started_at(folder: Folder, base: str) -> str | None:
 
 def _decoded(
     raw: bytes, path: str, decode: Callable[[dict[str, Any]], Decoded]
-) -> Decoded | Unusable:
+) -> Decoded | UnusableState:
     """Parse a state file and decode it, or return why it cannot be used: damaged, or of a newer
     version."""
     try:
@@ -98,20 +98,20 @@ def _decoded(
             raise TypeError("not a JSON object")
         version = data.get("format")
         if type(version) is int and version > FORMAT:
-            return Unusable(newer(path, version), True)
+            return UnusableState(newer(path, version), True)
         return decode(data)
     except (ValueError, TypeError, RecursionError) as error:
-        return Unusable(f"`{path}` is damaged: {in_words(error)}")
+        return UnusableState(f"`{path}` is damaged: {in_words(error)}")
 
 
-def _snapshot(raw: bytes, data: dict[str, Any]) -> Snapshot:
+def _snapshot(raw: bytes, data: dict[str, Any]) -> StateSnapshot:
     """Decode a parsed state file. Raises `ValueError` or `TypeError` if it is damaged."""
     footer = data.get("log")
     offset = footer.get("offset") if isinstance(footer, dict) else None
     is_edited = not _is_as_written(raw)
     check_format(data)  # a file of ours has one
     offset = offset if type(offset) is int else None
-    return Snapshot(LoopState.from_dict(data), offset, is_edited, raw)
+    return StateSnapshot(LoopState.from_dict(data), offset, is_edited, raw)
 
 
 def newer(path: str, version: int) -> str:

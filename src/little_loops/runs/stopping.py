@@ -17,7 +17,7 @@ from typing import Final
 from little_loops.errors import UsageError
 from little_loops.runs.claims import MAX_PID_BYTES, alive, waiting
 from little_loops.runs.folders import find_folder
-from little_loops.runs.holders import Holder, from_bytes, send
+from little_loops.runs.holders import Holder, from_bytes, send, still_same
 from little_loops.runs.layout import PID, RUNNING
 from little_loops.runs.project import check_run_name
 from little_loops.system.lock_files import guarded, held
@@ -28,14 +28,22 @@ Plan = Sequence[tuple[int, float]]
 """Signals to send in turn, each with the seconds to wait after it."""
 
 
-def stop(root: str, holder: Holder, plan: Plan) -> bool:
+def stop(
+    root: str,
+    holder: Holder,
+    plan: Plan,
+    *,
+    has_claim: bool = True,
+) -> bool:
     """Send the plan's signals in turn until the run's process has ended. Return True if that took
     SIGKILL.
 
+    Without `has_claim`, it is one that another run has started, and holds no claim.
     Raises `UsageError` if the process cannot be reached from here, or does not exit.
     """
+    is_running = is_there if has_claim else _is_same_process
     for signum, seconds in plan:
-        if not send(holder, signum) and is_there(root, holder):
+        if not send(holder, signum) and is_running(root, holder):
             where = f" on {holder.host}" if holder.host not in ("", os.uname().nodename) else ""
             raise UsageError(
                 f"`{holder.name}` is held by a process{where} that this machine cannot reach",
@@ -43,7 +51,7 @@ def stop(root: str, holder: Holder, plan: Plan) -> bool:
             )
         send(holder, signal.SIGCONT)  # a suspended process cannot react
         until = time.monotonic() + seconds
-        while is_there(root, holder):
+        while is_running(root, holder):
             if time.monotonic() >= until:
                 break
             time.sleep(POLL_S)
@@ -78,3 +86,7 @@ def is_there(root: str, holder: Holder) -> bool:
     queued = (other for other in waiting(root) if other.name == holder.name)
     now = alive(root, holder.name) or next(queued, None)
     return now is not None and (now.pid, now.created) == (holder.pid, holder.created)
+
+
+def _is_same_process(_root: str, holder: Holder) -> bool:
+    return still_same(holder)

@@ -17,7 +17,7 @@ import re
 from binascii import crc32
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from little_loops.errors import DamagedRun, LostOwnership, StorageError
 from little_loops.fsm.codec import from_record, seq_of
@@ -25,21 +25,23 @@ from little_loops.fsm.events import Entry, LoopStart
 from little_loops.fsm.plain import WrongShape
 from little_loops.fsm.state import FORMAT, LoopState
 from little_loops.records import NamedTuple
-from little_loops.runs.folders import event_log, folder_of, make_folder
-from little_loops.runs.journal import Journal, Record, Records, is_blank, tail
+from little_loops.runs.folders import event_log, folder_of, make_folder, make_folder_of
+from little_loops.runs.journal import Journal, Record, Records, is_blank, line_of, tail
 from little_loops.runs.layout import DATA, EVENTS, LOG, RUN_JSON, RUNNING, STATE, RunFiles
-from little_loops.runs.project import check_run_name
-from little_loops.runs.seals import SealedRun, Sealing, SealWriter, not_written_by, seal_of
+from little_loops.runs.sealed import not_written_by, seal_of
 from little_loops.runs.state_file import (
     MAX_BYTES,
-    Snapshot,
-    Unusable,
+    StateSnapshot,
+    UnusableState,
     in_words,
     newer,
     read_snapshot,
     state_bytes,
 )
-from little_loops.system.files import Folder, Stamp, failure, to_json
+from little_loops.system.files import FileStamp, Folder, failure, to_json
+
+if TYPE_CHECKING:
+    from little_loops.runs.seals import SealedRun, Sealing, SealWriter
 
 LEFT_ALONE = "nothing was changed; `--fresh` moves the files to the history and starts again"
 UNSEALED = "not-of-this-run.jsonl"
@@ -50,8 +52,8 @@ MAX_UNSEALED_BYTES = 1 << 20
 class Stamps(NamedTuple):
     """Enough to see that nobody has written to a run since it was read."""
 
-    state: Stamp | None
-    events: Stamp | None
+    state: FileStamp | None
+    events: FileStamp | None
 
 
 class RunStart(NamedTuple):
@@ -91,13 +93,13 @@ def load(files: RunFiles) -> Loaded | None:
         stamps = _stamps(folder, files)
         saved = read_snapshot(folder, files.base)
         start = _read_start(folder, files.base)
-    run = saved.run.run if isinstance(saved, Snapshot) else _run_in(files)
+    run = saved.run.run if isinstance(saved, StateSnapshot) else _run_in(files)
     sealed = None if run is None else seal_of(files.root, run)
     if sealed is None:
         return _loaded(files, saved, start, stamps)
     end = _sealed_length(files, sealed)
-    if isinstance(saved, Snapshot) and not sealed.has_state(saved.raw):
-        saved = Unusable(not_written_by(files.state))
+    if isinstance(saved, StateSnapshot) and not sealed.has_state(saved.raw):
+        saved = UnusableState(not_written_by(files.state))
     loaded = _loaded(files, saved, start, stamps, end)
     added = 0 if stamps.events is None else stamps.events.size - end
     if loaded is None or added <= 0:
@@ -108,18 +110,46 @@ def load(files: RunFiles) -> Loaded | None:
 
 def _loaded(
     files: RunFiles,
-    saved: Snapshot | Unusable | None,
+    saved: StateSnapshot | UnusableState | None,
     start: RunStart | None,
     stamps: Stamps,
     end: int | None = None,
 ) -> Loaded | None:
     """Return the run from its snapshot and the events after it, else from the log alone; None if
     there is neither."""
-    if isinstance(saved, Snapshot):
+    if isinstance(saved, StateSnapshot):
         missing = f"`{files.events}` is missing" if stamps.events is None else None
         behind = _entries_after(files, saved, end)
         return Loaded(saved.run, behind, start, stamps, missing, saved.is_edited, end)
     return _from_log(files, saved, start, stamps, end)
+
+
+class Log(NamedTuple):
+    """The events of a run, and how many lines of its log are none."""
+
+    entries: list[Entry]
+    damaged: int = 0
+
+
+def read_log(files: RunFiles) -> Log:
+    """Read the whole log of a run, as far as it is its own. Raises `DamagedRun` if an event is
+    missing, repeated or unreadable."""
+    run = _run_in(files)
+    sealed = None if run is None else seal_of(files.root, run)
+    end = None if sealed is None else _sealed_length(files, sealed)
+    records = Records(event_log(files), 0, end)
+    entries = list(_checked_entries(records, files, 0, None))
+    return Log(entries, records.damaged)
+
+
+def read_start(files: RunFiles) -> dict[str, Any]:
+    """Return what a run was started with; empty if that is missing or damaged."""
+    folder = folder_of(files)
+    if folder is None:
+        return {}
+    with folder:
+        start = _read_start(folder, files.base)
+    return {} if start is None else start.data
 
 
 def _run_in(files: RunFiles) -> str | None:
@@ -154,7 +184,7 @@ def _stamps(folder: Folder, files: RunFiles) -> Stamps:
     return Stamps(folder.stamp(files.base + STATE), folder.stamp(files.base + EVENTS))
 
 
-def _entries_after(files: RunFiles, saved: Snapshot, end: int | None) -> Iterator[Entry]:
+def _entries_after(files: RunFiles, saved: StateSnapshot, end: int | None) -> Iterator[Entry]:
     seq = saved.run.seq
     offset = saved.offset if saved.offset and _ends_with(files, saved.offset, seq) else 0
     return _checked_entries(Records(event_log(files), offset, end), files, seq, saved.run.run)
@@ -168,7 +198,7 @@ def _ends_with(files: RunFiles, offset: int, seq: int) -> bool:
 
 def _from_log(
     files: RunFiles,
-    unusable: Unusable | None,
+    unusable: UnusableState | None,
     start: RunStart | None,
     stamps: Stamps,
     end: int | None,
@@ -236,8 +266,9 @@ def unreadable_event(files: RunFiles, error: Exception) -> DamagedRun:
 _CHECKSUM = rb',"crc":(\d+)\}\n'
 
 
-def _start_bytes(data: Mapping[str, Any]) -> bytes:
-    """Add a checksum, so that a machine that was already validated need not be validated again."""
+def start_bytes(data: Mapping[str, Any]) -> bytes:
+    """Return the content of `run.json`, with a checksum, so that a machine that was already
+    validated need not be validated again."""
     body = to_json({name: value for name, value in data.items() if name != "crc"})[:-1]
     return b'%b,"crc":%d}\n' % (body, crc32(body))
 
@@ -266,7 +297,11 @@ class RunWriter:
     """The only writer of the current run of a name; requires its claim."""
 
     def __init__(
-        self, files: RunFiles, folder: Folder, stamp: Stamp | None, sealing: Sealing | None = None
+        self,
+        files: RunFiles,
+        folder: Folder,
+        stamp: FileStamp | None,
+        sealing: Sealing | None = None,
     ) -> None:
         """Open the files of a run for writing, and create those that are missing; takes over the
         folder.
@@ -298,6 +333,8 @@ class RunWriter:
     def _seal(self, sealing: Sealing) -> SealWriter:
         state = None if self._stamp is None else self._folder.read(self._state, MAX_BYTES)
         log, length = self.journal.fileno(), self.journal.offset
+        from little_loops.runs.seals import SealWriter  # loops without agents pay nothing
+
         return SealWriter.open(self.files.root, self.files.name, sealing, log, length, state)
 
     @property
@@ -322,12 +359,13 @@ class RunWriter:
         if self.journal.seal is not None:
             self.journal.seal.replace(data)
         self._stamp = self._folder.replace(self._state, data, self._temporary, sync=sync)
-        if self.journal.seal is not None:
+        # The name belongs to the root of a tree of runs.
+        if self.journal.seal is not None and not self.files.below:
             self.journal.seal.take_name()
 
     def keep(self, start: Mapping[str, Any]) -> None:
         """Record what the run was started with."""
-        self.data.replace(RUN_JSON, _start_bytes(start), self._temporary, sync=True)
+        self.data.replace(RUN_JSON, start_bytes(start), self._temporary, sync=True)
 
     def open_log(self) -> int:
         """Return a descriptor of the log for people, which is appended to and never synced."""
@@ -349,7 +387,14 @@ def create(
 
     Raises `StorageError` if the events of another run are in its place.
     """
-    writer = _writer(root, name, None, sealing)
+    return create_in(RunFiles(root, name), start, sealing)
+
+
+def create_in(
+    files: RunFiles, start: Mapping[str, Any], sealing: Sealing | None = None
+) -> RunWriter:
+    """Create the files of a new run in a given place; otherwise like `create`."""
+    writer = _writer(files, None, sealing)
     try:
         if writer.journal.offset and not is_blank(event_log(writer.files)):
             raise StorageError(
@@ -362,6 +407,41 @@ def create(
         writer.close()
         raise
     return writer
+
+
+def create_start(root: str, name: str, start: Mapping[str, Any]) -> None:
+    """Record what a run that is being made is started with; requires its claim.
+
+    The run has no log and no snapshot yet (`plant`), so it is none for everyone else.
+    """
+    with make_folder(root, RUNNING) as folder, folder.make(name + DATA) as data:
+        data.replace(RUN_JSON, start_bytes(start), f".tmp-{os.urandom(8).hex()}", sync=True)
+        folder.sync()
+
+
+def plant(
+    root: str,
+    name: str,
+    records: Iterable[Record],
+    run: LoopState,
+    sealing: Sealing | None,
+    line: str,
+) -> None:
+    """Give a run that was created a log and a snapshot, as if it had written them, and the log for
+    people its first line; requires its claim.
+
+    The log is put in place at once. If that is killed and done again, the result is the same.
+    """
+    log = b"".join(map(line_of, records))
+    with make_folder(root, RUNNING) as folder:
+        folder.replace(name + LOG, line.encode(), f".{name}.tmp-{os.urandom(8).hex()}")
+        folder.replace(name + EVENTS, log, f".{name}.tmp-{os.urandom(8).hex()}", sync=True)
+        stamp = folder.stamp(name + STATE)
+    writer = _writer(RunFiles(root, name), stamp, sealing)
+    try:
+        writer.save(run, sync=True)
+    finally:
+        writer.close()
 
 
 def reopen(
@@ -378,14 +458,27 @@ def reopen(
     The log beyond `end`, which others wrote, is moved to a file in the run's directory; an unusable
     snapshot (not `has_snapshot`) is renamed and kept.
     """
+    files = RunFiles(root, name)
+    return reopen_in(files, stamps, has_snapshot=has_snapshot, end=end, sealing=sealing)
+
+
+def reopen_in(
+    files: RunFiles,
+    stamps: Stamps,
+    *,
+    has_snapshot: bool,
+    end: int | None = None,
+    sealing: Sealing | None = None,
+) -> RunWriter:
+    """Continue to write a run in a given place; otherwise like `reopen`."""
     if end is not None:
-        with make_folder(root, RUNNING) as folder:
-            _cut(folder, name, end)
+        with make_folder_of(files) as folder:
+            _cut(folder, files.base, end)
     if has_snapshot or stamps.state is None:
-        return _writer(root, name, stamps.state, sealing)
-    with make_folder(root, RUNNING) as folder:
-        _set_aside(folder, name + STATE)
-    return _writer(root, name, None, sealing)
+        return _writer(files, stamps.state, sealing)
+    with make_folder_of(files) as folder:
+        _set_aside(folder, files.base + STATE)
+    return _writer(files, None, sealing)
 
 
 def _cut(folder: Folder, name: str, end: int) -> None:
@@ -403,12 +496,11 @@ def _cut(folder: Folder, name: str, end: int) -> None:
         os.close(log)
 
 
-def _writer(root: str, name: str, stamp: Stamp | None, sealing: Sealing | None = None) -> RunWriter:
+def _writer(files: RunFiles, stamp: FileStamp | None, sealing: Sealing | None = None) -> RunWriter:
     """Return a writer for a run, after removing temporary files of a killed one."""
-    files = RunFiles(root, check_run_name(name))
-    folder = make_folder(root, RUNNING)
+    folder = make_folder_of(files)
     try:
-        _remove_temporaries(folder, name)
+        _remove_temporaries(folder, files.base)
         return RunWriter(files, folder, stamp, sealing)
     except BaseException:
         folder.close()

@@ -8,9 +8,11 @@ Not here: the files (`storage`), what a run looks like to people (`view`).
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from little_loops.errors import ConflictError, DamagedRun, UsageError
+from little_loops.fsm.events import Entry
 from little_loops.fsm.evolve import evolve, first_state
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import LoopState
@@ -20,7 +22,7 @@ from little_loops.runs.folders import event_log
 from little_loops.runs.history import past_files, restore, settle
 from little_loops.runs.journal import is_blank
 from little_loops.runs.layout import RunFiles
-from little_loops.runs.seals import Seals, not_the_newest
+from little_loops.runs.sealed import find_seals, not_the_newest
 from little_loops.runs.storage import (
     LEFT_ALONE,
     Loaded,
@@ -30,6 +32,7 @@ from little_loops.runs.storage import (
     stamps_of,
     unreadable_event,
 )
+from little_loops.templates.splice import with_data
 
 EDITED = "the state file was edited by hand; using it as it is"
 
@@ -73,7 +76,7 @@ def find(root: str, name: str, verb: str = "resume") -> StoredRun:
 def _check_newest(found: StoredRun) -> None:
     """Raise `DamagedRun` if the files of the newest sealed run were replaced by those of another
     one."""
-    seals = Seals.find(found.files.root)
+    seals = find_seals(found.files.root)
     newest = None if seals is None else seals.newest(found.files.name)
     if newest not in (None, found.run.run):
         raise DamagedRun(not_the_newest(newest), LEFT_ALONE)
@@ -127,6 +130,7 @@ def read_stored(files: RunFiles) -> StoredRun | None:
     damage = loaded.damage or (EDITED if loaded.is_edited else None)
     run, loop = _state_of(loaded, files), _machine_of(loaded.start, files)
     start = loaded.start.data if loaded.start else {}
+    run = run._replace(context=with_data(run.context, start.get("data", ())))
     has_snapshot = loaded.snapshot is not None
     return StoredRun(files, run, loop, start, loaded.stamps, has_snapshot, damage, loaded.end)
 
@@ -134,19 +138,27 @@ def read_stored(files: RunFiles) -> StoredRun | None:
 def _state_of(loaded: Loaded, files: RunFiles) -> LoopState:
     """Apply later events of the log to the snapshot, or the whole log without one. Raises
     `DamagedRun`."""
-    run = before = loaded.snapshot
+    context = loaded.start.data.get("context", {}) if loaded.start else {}
     try:
-        for entry in loaded.entries:
-            if run is None:
-                run = first_state(
-                    entry, loaded.start.data.get("context", {}) if loaded.start else {}
-                )
-            run = evolve(run, entry)
-        assert run is not None, "a log without a snapshot has events"
-        # An event may contain anything, a run may not.
-        return run if run is before else LoopState.from_dict(run.to_dict())
+        return replayed(loaded.snapshot, loaded.entries, context)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise unreadable_event(files, error) from error
+
+
+def replayed(
+    before: LoopState | None, entries: Iterable[Entry], context: Mapping[str, Any]
+) -> LoopState:
+    """Return the run after applying these events to `before`, validated like a state from a file.
+
+    If `before` is None, there must be at least one event: the first of the run.
+    Raises `KeyError`, `TypeError`, `ValueError` or `AttributeError` if they do not fit together.
+    """
+    run = before
+    for entry in entries:
+        run = evolve(first_state(entry, context) if run is None else run, entry)
+    assert run is not None, "a log without a snapshot has events"
+    # An event may contain anything, a run may not.
+    return run if run is before else LoopState.from_dict(run.to_dict())
 
 
 def _machine_of(start: RunStart | None, files: RunFiles) -> FSMLoop:

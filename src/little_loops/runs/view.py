@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # making their classes takes longer than listing runs
     from little_loops.fsm.state import RunSummary
     from little_loops.runs.holders import Holder
     from little_loops.runs.layout import RunFiles
-    from little_loops.runs.run_texts import Texts
+    from little_loops.runs.run_texts import RunTexts
 
 CRASH = "crash"
 SIGTERM = 15
@@ -44,14 +44,20 @@ class RunView(NamedTuple):
     damage: str | None = None
     holder: Holder | None = None
     has_file: bool = True  # False for a run of `until`
+    path: str = ""  # of a run that another one has started
 
     @property
     def name(self) -> str:
+        return f"{self.files.name}/{self.path}" if self.path else self.files.name
+
+    @property
+    def root_name(self) -> str:
+        """The name of the run at the root: only that can be resumed."""
         return self.files.name
 
     @property
     def loop(self) -> str:
-        return self.summary.loop if self.summary else self.name.partition("@")[0]
+        return self.summary.loop if self.summary else self.files.name.partition("@")[0]
 
     @property
     def is_alive(self) -> bool:
@@ -96,7 +102,8 @@ class Session(NamedTuple):
 class RunDetail(NamedTuple):
     """A run with the end of its log, both from the same moment if possible.
 
-    `machine`, `last_output_ms` and `session` are None if unknown.
+    `machine`, `last_output_ms` and `session` are None if unknown; `worktree` is where it works, if
+    that is not the project.
     """
 
     view: RunView
@@ -104,6 +111,7 @@ class RunDetail(NamedTuple):
     machine: FSMLoop | None = None
     last_output_ms: int | None = None
     session: Session | None = None
+    worktree: str | None = None
 
 
 def exit_code_of(view: RunView, last: Entry | None) -> int:
@@ -124,7 +132,7 @@ def exit_code_of(view: RunView, last: Entry | None) -> int:
     return exit_code_of_end(view.status, view.reason, by)
 
 
-def as_json(view: RunView, texts: Texts, now_ms: int) -> dict[str, Any]:
+def as_json(view: RunView, texts: RunTexts, now_ms: int) -> dict[str, Any]:
     """Return a run for programs; the keys are the same wherever a run is listed.
 
     Without a readable snapshot, only those that do not come from it.
@@ -156,7 +164,18 @@ def as_json(view: RunView, texts: Texts, now_ms: int) -> dict[str, Any]:
         "tokens": summary.tokens,
         "scope": list(summary.scope),
         "continuation_prompt": texts.continuation,
+        "gate": _gate(summary),
+        "forked_from": summary.fork and summary.fork._asdict(),
     }
+
+
+def _gate(summary: RunSummary) -> dict[str, Any] | None:
+    """Return the gate that a run waits at: its state, and the number of the event that opened
+    it."""
+    from little_loops.fsm.gates import open_gate  # few programs list runs
+
+    seq = open_gate(summary)
+    return None if seq is None else {"state": summary.current_state, "seq": seq}
 
 
 def no_such_run(name: str) -> UsageError:

@@ -22,6 +22,8 @@ from little_loops.system.user_state import state_home
 FOLDER = "ledger"
 SUFFIX = ".jsonl"
 MAX_MONTH_BYTES = 1 << 30
+GUARD_S = 60.0
+"""Each line is synced, and many runs may wait for that on a machine that is busy."""
 
 
 def folder_of(environ: Mapping[str, str]) -> str:
@@ -62,7 +64,7 @@ def writing(environ: Mapping[str, str]) -> Iterator[Folder]:
     folder = Folder.at(path)
     if folder is None:
         raise StorageError(f"`{path}` was removed while it was being made")
-    with folder, guarded(folder):
+    with folder, guarded(folder, GUARD_S):
         yield folder
 
 

@@ -14,10 +14,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from little_loops.errors import StorageError
-from little_loops.fsm.budgets import Allowed, Calendar, Deny, Limited, Wait, decide
+from little_loops.fsm.budgets import Allowed, Calendar, Deny, Limited, WaitForTurns, decide
 from little_loops.fsm.ledger import Account, Line, Released, Reservation, account
 from little_loops.spending.ledger import append_to, lines_since, writing
-from little_loops.spending.rules import Rules
+from little_loops.spending.rules import SpendingRules
 from little_loops.system.clock import wall_ms
 from little_loops.system.files import Folder
 from little_loops.system.lock_files import held, hold
@@ -58,14 +58,14 @@ class Reserved:
 
 
 def reserve(
-    rules: Rules,
+    rules: SpendingRules,
     wanted: Reservation,
     most_usd: float | None,
     environ: Mapping[str, str],
     enclosing: tuple[str, ...] = (),
     *,
     over_budget: bool = False,
-) -> Reserved | Wait | Deny:
+) -> Reserved | WaitForTurns | Deny:
     """Write and lock a reservation if every budget allows it; otherwise return why not.
 
     `most_usd` is what the run and its host allow, `enclosing` are the runs around this one. With
@@ -91,7 +91,7 @@ def reserve(
     return Reserved(line, answer.usd, descriptor, environ)
 
 
-def limits_of(rules: Rules, spent: Account, project: str) -> list[Limited]:
+def limits_of(rules: SpendingRules, spent: Account, project: str) -> list[Limited]:
     """Return the budgets of the user and the project, each with the turns and reservations that
     count for it."""
     limits = []

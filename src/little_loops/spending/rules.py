@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from little_loops.errors import UsageError
-from little_loops.fsm.budgets import Budget, Refused, read_budget, read_slots
+from little_loops.fsm.budgets import Budget, WrongSetting, read_budget, read_slots
 from little_loops.records import NamedTuple
 from little_loops.runs.config_files import project_config, read_mapping, user_config
 
@@ -14,7 +14,7 @@ AGENTS, BUDGET = "agents", "budget"
 SETTINGS = (AGENTS, BUDGET)
 
 
-class Rules(NamedTuple):
+class SpendingRules(NamedTuple):
     """All limits that apply to the agents of a run."""
 
     slots: int | None = None
@@ -22,17 +22,19 @@ class Rules(NamedTuple):
     project: Budget | None = None
 
 
-def rules_of(root: str, environ: Mapping[str, str]) -> Rules | None:
+def rules_of(root: str, environ: Mapping[str, str]) -> SpendingRules | None:
     """Return the limits that the config files of the user and of the project at `root` set, or None
     if they set none. Raises `UsageError` for an invalid setting."""
     user, project = user_config(environ), project_config(root)
     of_user = read_rules(read_mapping(user), user)
     of_project = read_rules(read_mapping(project), project, of_project=True)
-    rules = Rules(of_user.slots, of_user.user, of_project.user)
-    return None if rules == Rules() else rules
+    rules = SpendingRules(of_user.slots, of_user.user, of_project.user)
+    return None if rules == SpendingRules() else rules
 
 
-def read_rules(settings: Mapping[str, Any], path: str, *, of_project: bool = False) -> Rules:
+def read_rules(
+    settings: Mapping[str, Any], path: str, *, of_project: bool = False
+) -> SpendingRules:
     """Return the limits that one file sets; its budget is in `user`, also that of a project.
 
     `path` is for messages. Raises `UsageError` for an invalid setting, or if a project sets slots.
@@ -45,6 +47,6 @@ def read_rules(settings: Mapping[str, Any], path: str, *, of_project: bool = Fal
     try:
         slots = read_slots(settings[AGENTS]) if AGENTS in settings else None
         budget = read_budget(settings[BUDGET]) if BUDGET in settings else None
-    except Refused as refused:
+    except WrongSetting as refused:
         raise UsageError(f"`{path}`: {refused}", refused.help) from None
-    return Rules(slots, budget)
+    return SpendingRules(slots, budget)

@@ -38,7 +38,7 @@ GUARD_S = 60.0
 """Many runs may wait for the guard of a machine that is busy."""
 
 
-class Turn(NamedTuple):
+class QueuePosition(NamedTuple):
     """Whose turn it is: for people who wait for it."""
 
     project: str
@@ -51,7 +51,7 @@ class Busy(NamedTuple):
     """No slot is free; `holders` are the turns that have them, `before` are earlier in the queue."""
 
     slots: int
-    holders: tuple[Turn, ...]
+    holders: tuple[QueuePosition, ...]
     before: int = 0
 
 
@@ -73,7 +73,7 @@ class Slot:
 class Queue:
     """The way of one turn to a slot; its place in the queue is kept until it has one."""
 
-    def __init__(self, slots: int, turn: Turn, environ: Mapping[str, str]) -> None:
+    def __init__(self, slots: int, turn: QueuePosition, environ: Mapping[str, str]) -> None:
         """`slots` is how many there are. If `environ` has `LL_SLOT`, this process is within an
         agent's turn."""
         self._slots = slots
@@ -163,7 +163,7 @@ class Queue:
         return folder
 
 
-def _lock(folder: Folder, name: str, turn: Turn) -> Slot:
+def _lock(folder: Folder, name: str, turn: QueuePosition) -> Slot:
     """Lock a free slot and write the turn into its file. Only under the guard.
 
     Raises `StorageError` if another program has locked the file.
@@ -206,12 +206,12 @@ def _enclosing(folder: Folder, variable: str) -> str | None:
     return name if raw is not None and token and _record(raw).get("token") == token else None
 
 
-def _turn(raw: bytes) -> Turn:
+def _turn(raw: bytes) -> QueuePosition:
     """Return the turn that a slot's file names; what cannot be read is `?`, or 0 for the pid."""
     record = _record(raw)
     project, loop, run = (str(record.get(name, "?")) for name in ("project", "loop", "run"))
     pid = record.get("pid")
-    return Turn(project, loop, run, pid if isinstance(pid, int) else 0)
+    return QueuePosition(project, loop, run, pid if isinstance(pid, int) else 0)
 
 
 def _record(raw: bytes) -> dict[str, Any]:

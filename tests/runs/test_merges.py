@@ -1,0 +1,80 @@
+"""What became of the branches that a run has merged."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from little_loops.fsm.events import (
+    BranchBase,
+    BranchLeftOut,
+    BranchMerged,
+    Entry,
+    MergeChecked,
+    StateEnter,
+    TrainLanded,
+    TrainStart,
+    WorktreesCleared,
+)
+from little_loops.fsm.state import LeftOut
+from little_loops.runs.merges import Merge, merges_of
+
+BASE = BranchBase("all", "0", "main")
+BEGUN = TrainStart("main", "0", "0")
+A, B = BranchMerged("a", "1"), BranchMerged("b", None, files=("f",), reason="conflict")
+OUT = BranchLeftOut("b", ("f",), "conflict", "it failed")
+LEFT = LeftOut("b", ("f",), "conflict", "it failed")
+LANDED = TrainLanded("main", "1", ("a",))
+STUCK = TrainLanded("main", "1", ("a",), "edited", "git merge x")
+
+
+@pytest.mark.parametrize(
+    ("events", "merges"),
+    [
+        pytest.param([StateEnter("all", 1, 1, "initial")], [], id="no branches"),
+        pytest.param([BASE], [], id="merging has not begun"),
+        pytest.param([BASE, BEGUN, A, LANDED], [Merge("all", "main", ("a",))], id="all fit"),
+        pytest.param(
+            [BASE, BEGUN, A, B, OUT, LANDED, WorktreesCleared(("x",), ("y",))],
+            [Merge("all", "main", ("a",), (LEFT,), kept=("y",))],
+            id="one left out",
+        ),
+        pytest.param(
+            [BASE, BEGUN, BranchMerged("a", "1", True), MergeChecked("a", "1", True), STUCK],
+            [Merge("all", "main", ("a",), (), "edited", "git merge x")],
+            id="checked, and not landed",
+        ),
+        pytest.param(
+            [BASE, BEGUN, A, TrainStart("main", "9", "0", True), A, LANDED],
+            [Merge("all", "main", ("a",))],
+            id="merged again",
+        ),
+        pytest.param(
+            [BASE, BEGUN, B, OUT, WorktreesCleared(), BASE, BEGUN, A, LANDED],
+            [Merge("all", "main", ("a",))],
+            id="the state ran again",
+        ),
+        pytest.param(
+            [
+                BASE,
+                BEGUN,
+                A,
+                LANDED,
+                WorktreesCleared(),
+                BEGUN,
+                A,
+                LANDED,
+                WorktreesCleared(own=True),
+            ],
+            [Merge("all", "main", ("a",)), Merge(None, "main", ("a",))],
+            id="the run itself, too",
+        ),
+        pytest.param(
+            [TrainStart(None, "0", "0"), A], [Merge(None, "HEAD", ("a",))], id="no branch"
+        ),
+    ],
+)
+def test_merges(events: list[Any], merges: list[Merge]) -> None:
+    entries = [Entry(event, 0, 0, "r", number) for number, event in enumerate(events, 1)]
+    assert merges_of(entries) == merges
