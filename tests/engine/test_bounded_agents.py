@@ -121,7 +121,7 @@ def test_spawned_sessions_come_to_rest(project):
     until(lambda: started(project)["session"] >= 2 and is_quiet(project), "end of all sessions")
     assert started(project)["session"] == 2
     state = project.state("port")
-    assert (state["status"], state["wait"]) == ("awaiting_continuation", None)
+    assert (state["status"], state.get("wait")) == ("awaiting_continuation", None)
     resumes, starts = told(project, "resume"), told(project, "action_start")
     assert len(starts) == 1 + len(resumes)
     assert [event["cost_usd"] for event in told(project, "cost")] == [0.25, 0.25]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from textwrap import dedent
 from typing import Any
@@ -104,7 +105,7 @@ def test_a_spent_budget_pauses_the_run_until_somebody_decides(fixing: Project) -
     refused = fixing.ll("approve", "fix")
     assert refused.returncode == 2
     assert refused.stderr == dedent("""\
-        error: `fix` waits for its budget, not for an answer
+        error: `fix` is paused (budget), not waiting for an answer
            = help: `ll-loop resume fix` continues it
         """)
     # Nothing has changed, so it pauses again; nothing is reserved meanwhile.
@@ -169,7 +170,9 @@ def test_launches_per_hour_are_waited_for(fixing: Project) -> None:
         until(lambda: events.exists() and "agent_wait" in events.read_text(), "wait")
         assert fixing.ll("stop", "fix").returncode == 0
         said, _ = run.communicate()
-    assert "waiting: 1 agents have started in the last hour, and 1 may" in said
+    assert re.search(
+        "waiting (1h 00m|5[0-9]m [0-9]+s): 1 agent has started in the last hour, and 1 may", said
+    )
     assert not (fixing.home / "calls").exists()
 
 
@@ -215,3 +218,106 @@ def test_a_wrong_budget_is_refused_before_anything_runs(fixing: Project) -> None
         error: `{fixing.home}/.config/little-loops/config.yaml`: `budget.day` must be an amount in US dollars, more than 0
            = help: budget: {{day: 20, week: 80, launches_hour: 30, turn: 1, when_reached: pause}}
         """)
+
+
+# ── sessions that a handoff starts ─────────────────────────────────────────────────────────────
+
+SPAWNS = """\
+name: port
+initial: work
+on_handoff: spawn
+host: {permission_mode: plan}
+states:
+  work: {action: "/port it", next: done}
+  done: {terminal: true}
+"""
+HANDS_OFF = """\
+case $* in
+*--max-turns*) exec ll-loop resume port --background ;;
+esac
+"""
+
+
+@pytest.fixture
+def porting(project: Project) -> Project:
+    """A loop whose agent hands off in its first turn; each of its turns costs $0.50."""
+    project.loop("port", SPAWNS)
+    return project
+
+
+def write_porting_agent(project: Project) -> dict[str, str]:
+    begun, *rest = ended(0.5)
+    text = {"type": "text", "text": "CONTEXT_HANDOFF: cli.py is left"}
+    message = {"type": "assistant", "message": {"id": "m", "content": [text]}, "session_id": "s"}
+    first = says([begun, message, *rest])
+    second = says(ended(0.5))
+    turn = f'if [ -e "$HOME/called" ]; then {second}; else touch "$HOME/called"; {first}; fi'
+    return write_agent(project, HANDS_OFF, turn)
+
+
+@pytest.mark.parametrize(
+    ("budget", "may_cost", "reserved"),
+    [
+        pytest.param("{day: 20}", "0.250000", 0.25, id="less than a turn"),
+        pytest.param("{day: 20, turn: 0.1}", "0.100000", 0.1, id="as much as a turn"),
+    ],
+)
+def test_a_session_reserves_what_it_may_cost(
+    porting: Project, budget: str, may_cost: str, reserved: float
+) -> None:
+    write_budget(porting, budget)
+    env = write_porting_agent(porting)
+    assert porting.ll("run", "port", env=env).returncode == 4
+    until(lambda: porting.has_event("port", "loop_complete"), "end of the run")
+    assert limits_given(porting)[1] == f"--max-budget-usd={may_cost}"
+    lines = [
+        line for line in read(porting.environ(), 0) if getattr(line, "id", "")[-7:] == "session"
+    ]
+    reservation, turn = lines
+    assert isinstance(reservation, Reservation)
+    assert isinstance(turn, AgentTurn)
+    assert (reservation.usd, turn.cost_usd, turn.estimated) == (reserved, reserved, True)
+    spent = account(read(porting.environ(), 0))
+    assert spent.reservations == ()
+    assert [each.cost_usd for each in spent.turns] == [0.5, reserved, 0.5]
+    # The run has paid as much for it as the budget has.
+    assert porting.state("port")["costs"]["work"]["cost_usd"] == pytest.approx(1 + reserved)
+
+
+def test_a_session_does_not_start_without_money(porting: Project) -> None:
+    write_budget(porting, "{day: 2, turn: 0.5}")
+    spend(porting, 1.4)
+    env = write_porting_agent(porting)
+    done = porting.ll("run", "port", env=env)
+    assert done.returncode == 4
+    assert done.stdout.splitlines()[-1].startswith(
+        "Loop paused: $1.90 of $2 a day is spent or reserved, and the next turn may cost $0.25 ("
+    )
+    state = porting.state("port")
+    assert (state["status"], state["reason"]) == ("needs_review", "budget")
+    assert len(limits_given(porting)) == 1
+    assert account(read(porting.environ(), 0)).reservations == ()
+    # The notes of the first session are still there for whoever resumes.
+    assert porting.ll("resume", "port", "--over-budget", env=env).returncode == 0
+
+
+def test_a_session_is_a_start_and_waits_for_its_hour(porting: Project) -> None:
+    write_budget(porting, "{launches_hour: 1}")
+    env = write_porting_agent(porting)
+    with porting.started("run", "port", env=env) as child:
+        until(lambda: porting.has_event("port", "agent_wait"), "wait")
+        child.terminate()
+        assert child.wait(timeout=30) == 143
+    assert len((porting.home / "calls").read_text().splitlines()) == 1
+    assert porting.state("port")["status"] == "interrupted"
+
+
+def test_a_session_that_cannot_start_gives_its_reservation_back(porting: Project) -> None:
+    write_budget(porting, "{day: 20}")
+    env = write_porting_agent(porting)
+    program = porting.home / "bin" / "claude"
+    program.write_text(program.read_text() + 'rm -f "$0"\n')
+    done = porting.ll("run", "port", env=env)
+    assert "cannot start a session to continue the run" in done.stderr
+    spent = account(read(porting.environ(), 0))
+    assert (len(spent.turns), spent.reservations) == (1, ())

@@ -21,7 +21,7 @@ from little_loops.engine.resolve import Filled
 from little_loops.engine.runner_world import ActionResult
 from little_loops.fsm.commands import Job, RunBuiltin
 from little_loops.fsm.state import LoopState, SignalLine
-from little_loops.relay.call import Interrupted
+from little_loops.relay.call import CallInterrupted
 from little_loops.system.stops import StopFlag
 from tests.relay.conftest import call_in
 
@@ -77,11 +77,11 @@ def test_what_makes_it_impossible_is_its_reason(project: Path):
 def test_a_pause_hears_a_stop_and_ends_in_time(tmp_path: Path):
     stop = StopFlag()
     stop.ask(SIGTERM)
-    with pytest.raises(Interrupted) as stopped:
+    with pytest.raises(CallInterrupted) as stopped:
         call_in(tmp_path, stop=stop).pause(600)
     stop.close()
     call = call_in(tmp_path, ends_at=time.monotonic() + 0.01)
-    with pytest.raises(Interrupted) as late:
+    with pytest.raises(CallInterrupted) as late:
         call.pause(600)
     assert (stopped.value.by, late.value.by) == ("stop", "deadline")
 

@@ -8,7 +8,7 @@ from signal import SIGINT
 
 import pytest
 
-from little_loops.engine.clean_proof import Check, CleanProof, prove_clean
+from little_loops.engine.clean_proof import CheckScript, CleanProof, prove_clean
 from little_loops.system.stops import StopFlag
 from tests.project import Project
 
@@ -35,7 +35,7 @@ def repository(project: Project) -> Path:
 
 
 def prove(project: Project, script: str, *fails: int) -> CleanProof:
-    check = Check(script, fails or (1,))
+    check = CheckScript(script, fails or (1,))
     return prove_clean(str(project.root), check, project.environ(), ["tests/"])
 
 
@@ -116,7 +116,7 @@ class Steps:
 
 def test_each_try_is_reported_while_it_runs(project, repository):
     steps = Steps()
-    prove_clean(str(project.root), Check(RUN), project.environ(), ["tests/"], None, steps)
+    prove_clean(str(project.root), CheckScript(RUN), project.environ(), ["tests/"], None, steps)
     assert steps.seen == [
         "here: passes",
         "in a clean copy: passes",
@@ -126,7 +126,7 @@ def test_each_try_is_reported_while_it_runs(project, repository):
 
 def test_a_check_without_an_answer_in_time_is_not_proved(project, repository):
     steps = Steps()
-    check = Check("sleep 60")
+    check = CheckScript("sleep 60")
     proof = prove_clean(str(project.root), check, project.environ(), (), None, steps, limit_s=0.0)
     assert proof == CleanProof("the trial took longer than 0 s")
     assert steps.seen == ["here: no answer in time"]
@@ -135,8 +135,41 @@ def test_a_check_without_an_answer_in_time_is_not_proved(project, repository):
 def test_who_does_not_want_to_wait_skips_it(project, repository):
     stop = StopFlag()
     steps = Steps(stop)
-    check = Check("sleep 60")
+    check = CheckScript("sleep 60")
     proof = prove_clean(str(project.root), check, project.environ(), (), stop, steps)
     stop.close()
     assert proof == CleanProof("you skipped the trial")
     assert steps.seen == ["here: skipped"]
+
+
+def test_a_check_of_a_part_is_tried_with_the_files_of_that_part(project):
+    """In a large repository the files that the whole program depends on may be no part of it."""
+    files = {
+        "cmd/a/main.py": "x = 1\n",
+        "cmd/b/main.py": "x = 1\n",
+        "cmd/c/main.py": "x = 1\n",
+        "lib/arn/parse.py": "y = 2\n",
+    }
+    for name, text in files.items():
+        (project.root / name).parent.mkdir(parents=True, exist_ok=True)
+        (project.root / name).write_text(text)
+    project.git("init", "-q")
+    project.git("add", "-A")
+    imports = "python3 -c 'import sys; sys.path.insert(0, \"lib/arn\"); import parse'"
+    assert prove(project, imports) == CleanProof(None, "lib/arn/parse.py")
+    # Its output names the part that fails.
+    script = "python3 lib/*/parse.py; echo FAIL example.com/sdk/lib/arn; exit 1"
+    assert prove(project, script) == CleanProof(None, "lib/arn/parse.py")
+
+
+def test_the_program_that_a_check_starts_proves_nothing(project):
+    """It may test what is somewhere else."""
+    for name in ("tools/ci/check.py", "tools/ci/helper.py", "leap/__init__.py"):
+        (project.root / name).parent.mkdir(parents=True, exist_ok=True)
+        (project.root / name).write_text("x = 1\n")
+    project.git("init", "-q")
+    project.git("add", "-A")
+    steps = Steps()
+    check = CheckScript("python3 tools/ci/check.py")
+    prove_clean(str(project.root), check, project.environ(), ["tests/"], None, steps)
+    assert steps.seen[2] == "with a syntax error in leap/__init__.py: passes"

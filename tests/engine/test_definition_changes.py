@@ -36,7 +36,7 @@ def test_a_change_is_refused_in_words(project: Project):
     assert said.stderr == (
         "error: the definition of `row` has changed since the run started: "
         "state `b` added; state `a` changed; `max_iterations` changed\n"
-        "   = help: `--definition original` continues with the original machine, "
+        "   = help: `--definition original` continues with the original definition, "
         "`--definition current` with the current file\n"
     )
     assert project.file("trace").split() == ["old"]

@@ -26,7 +26,16 @@ import pytest
 from little_loops.runs.layout import RULES
 from tests.entries import log_of
 from tests.project import Project, until
-from tests.simulation.command import GONE, At, command, dies, operations, projects
+from tests.simulation.command import (
+    GONE,
+    START,
+    At,
+    Noting,
+    command,
+    dies,
+    operations,
+    projects,
+)
 
 Make = Callable[[], Project]
 SOME = 61
@@ -155,6 +164,24 @@ def test_an_edited_test_is_restored_and_the_agent_is_told(tmp_path):
     assert hash_of(project.root / ".git") == before, "the user's repository is untouched"
 
 
+def test_the_line_of_a_confirmed_check_counts_its_passes(tmp_path):
+    fix = agent("echo right > src/value")
+    project = laid_out(Project(tmp_path), fix, PROTECTED.replace("clean", "confirm: 2, clean"))
+    assert plain(run(project).stdout).splitlines()[6:17] == [
+        "[2/5] evaluate → running python tests/check.py...",
+        "       ✓ (exit 0) · tree ID",
+        "       → evaluate again: pass 1 of 2",
+        "[2/5] evaluate → running python tests/check.py...",
+        "       ✓ (exit 0) · tree ID · 2 of 2",
+        "       → done (on_pass)",
+        "       → evaluate again in a clean copy",
+        "[2/5] evaluate → running python tests/check.py...",
+        "       ✓ (exit 0) · clean copy · tree ID · 2 of 2",
+        "       → done (on_pass)",
+        "",
+    ]
+
+
 SCRIPT = "python3 tests/check.py 2>/dev/null || exit 1\n"
 
 
@@ -181,11 +208,23 @@ def test_the_ending_names_a_file_that_a_makefile_of_the_check_includes(tmp_path)
     assert plain(ended.stdout).splitlines()[-4:] == [
         "Loop completed: done (2 iterations, TIME)",
         "Files changed: ci/more.mk (+1 -1)",
-        "To review: ci/more.mk changed, and the checks depend on it",
+        "Please review: ci/more.mk changed, and the checks depend on it",
         "Verified on tree ID; for a receipt: ll-loop receipt fix",
     ]
     receipt = json.loads(project.ll("receipt", "fix").stdout)
     assert receipt["predicate"]["ending"]["to_review"] == ["ci/more.mk"]
+
+
+def test_the_ending_names_a_file_that_a_script_of_the_check_runs(tmp_path):
+    fix = agent("echo true > ci/run.sh")
+    project = laid_out(Project(tmp_path), fix, PROTECTED, "sh check.sh", "sh ci/run.sh\n")
+    (project.root / "ci").mkdir()
+    (project.root / "ci/run.sh").write_text(f"{CHECK}\n")
+    ended = run(project)
+    assert (ended.returncode, ended.stdout.splitlines()[-2]) == (
+        0,
+        "Please review: ci/run.sh changed, and the checks depend on it",
+    )
 
 
 def test_the_ending_names_a_protected_file_that_a_step_changed(tmp_path):
@@ -196,7 +235,7 @@ def test_the_ending_names_a_protected_file_that_a_step_changed(tmp_path):
     path.write_text(path.read_text().replace("host:", "  - sh src/tool.sh\nhost:"))
     ended = run(project)
     assert "! tests/check.py changed by `" in ended.stdout
-    assert "To review: tests/check.py changed, and the checks depend on it\n" in ended.stdout
+    assert "Please review: tests/check.py changed, and the checks depend on it\n" in ended.stdout
 
 
 def test_a_large_ignored_file_is_there_in_the_clean_copy(tmp_path):
@@ -223,14 +262,47 @@ def test_a_test_that_a_killed_run_left_weakened_is_restored_when_the_next_one_st
     project = laid_out(Project(tmp_path), kill, PROTECTED)
     assert run(project).returncode == -9
     ended = run(project, "--fresh")
-    (patch,) = project.root.glob(".loops/.history/fix/*/interrupted-turn.patch")
+    (patch,) = project.home.glob(".local/state/little-loops/trees/*/turns/*.patch")
     assert ended.stderr.splitlines()[0] == (
-        "warning: tests/check.py changed during an interrupted turn of an agent: restored; if the"
-        f" change is yours, `git apply {patch.relative_to(project.root)}` gets it back"
+        "warning: tests/check.py changed during an agent's interrupted turn: restored; if the"
+        f" change is yours, `git apply {patch}` brings it back"
     )
     assert (ended.returncode, (project.root / "tests/check.py").read_text()) == (0, TEST)
     project.git("apply", str(patch))
     assert (project.root / "tests/check.py").read_text() == "\n"
+
+
+def test_a_loop_that_a_killed_run_left_weakened_is_not_what_the_next_one_runs(tmp_path):
+    weaken = "sed -i s/python.tests.check.py/true/ .loops/fix.yaml; echo 'host: {}' > .loops/.config.yaml"
+    fix = '[ -e "$HOME/killed" ] && echo right > src/value && echo ok && exit'
+    kill = agent(fix, ': > "$HOME/killed"', weaken, "kill -9 $PPID", "sleep 1")
+    project = laid_out(Project(tmp_path), kill, PROTECTED)
+    before = (project.root / ".loops/fix.yaml").read_text()
+    assert run(project).returncode == -9
+    refused = run(project, "--fresh")
+    assert refused.stderr.splitlines()[1:] == [
+        (
+            "error: .loops/.config.yaml, .loops/fix.yaml changed during an agent's interrupted"
+            " turn: restored, but this command has read the changed version"
+        ),
+        "   = help: run the same command again",
+    ]
+    assert (refused.returncode, (project.root / ".loops/fix.yaml").read_text()) == (2, before)
+    ended = run(project, "--fresh")
+    assert (ended.returncode, "(2 iterations" in ended.stdout) == (0, True)
+
+
+def test_what_a_killed_turn_changed_is_not_taken_for_nothing_if_the_snapshots_are_gone(tmp_path):
+    gone = 'rm -rf "$HOME/.local/state/little-loops/trees"'
+    project = laid_out(Project(tmp_path), agent(gone, *WEAKEN_AND_KILL), PROTECTED)
+    assert run(project).returncode == -9
+    (project.root / "agent.sh").write_text(agent("echo right > src/value"))
+    ended = run(project, "--fresh")
+    store = next(line for line in ended.stderr.splitlines() if "interrupted" in line)
+    assert store.startswith(
+        "warning: a turn of an agent was interrupted, and what it changed is not known: the tree store"
+    )
+    assert store.endswith("; this run starts with it; review it with `git diff`")
 
 
 def test_where_tampering_is_only_reported_a_weakened_test_is_named_at_the_next_start(tmp_path):
@@ -239,8 +311,8 @@ def test_where_tampering_is_only_reported_a_weakened_test_is_named_at_the_next_s
     assert run(project).returncode == -9
     ended = run(project, "--fresh")
     assert ended.stderr.splitlines()[0] == (
-        "warning: tests/check.py changed during an interrupted turn of an agent, and this run starts"
-        " with the change; review it with `git diff`"
+        "warning: tests/check.py changed during an agent's interrupted turn, and this run starts"
+        " with that change in place; review it with `git diff`"
     )
 
 
@@ -256,14 +328,81 @@ def test_code_behind_a_new_link_out_of_the_project_is_not_delivered(tmp_path):
     assert "clean copy · tree" in ended.stdout
 
 
+TO_IGNORED = (
+    "warning: `{}` is a new link to something that git ignores, so what it points to is not delivered"
+    " with it"
+)
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        pytest.param("rm -r src && ln -s build/src src", id="a directory"),
+        pytest.param("ln -sf ../build/src/value src/value", id="a file"),
+        pytest.param("ln -s build/src new && rm -r src && ln -s new src", id="by another link"),
+    ],
+)
+def test_a_link_to_what_git_ignores_does_not_stand_for_the_code(tmp_path, link):
+    fix = agent("mkdir -p build/src && echo right > build/src/value", link)
+    project = laid_out(Project(tmp_path), fix, PROTECTED)
+    (project.root / "build").mkdir()
+    (project.root / ".gitignore").write_text("build/\n")
+    ended = run(project, "--max-iterations", "1")
+    assert ended.returncode == 3
+    path = "src/value" if "value" in link else "src"
+    assert TO_IGNORED.format(path) in ended.stderr.splitlines()
+    assert "clean copy · tree" in ended.stdout
+
+
+def test_a_new_link_to_what_the_check_builds_is_in_the_copy(tmp_path):
+    fix = agent("echo right > src/value", "ln -s build/out latest")
+    check = f"sh -c 'cp src/value build/out && test -e latest && {CHECK}'"
+    project = laid_out(Project(tmp_path), fix, PROTECTED, check)
+    (project.root / "build").mkdir()
+    (project.root / ".gitignore").write_text("build/\n")
+    ended = run(project)
+    assert (ended.returncode, ended.stderr.splitlines()) == (0, [TO_IGNORED.format("latest")])
+
+
+def test_code_that_makes_git_ignore_itself_while_the_copy_is_checked_is_no_success(tmp_path):
+    script = "\n".join(
+        [
+            'test -z "$LL_CLEAN" || (',
+            'cd "$THERE" && unset GIT_DIR && git rm -q --cached src/value && echo src >> .git/info/exclude',
+            ")",
+            CHECK,
+        ]
+    )
+    project = laid_out(
+        Project(tmp_path), agent("echo right > src/value"), PROTECTED, "sh check.sh", script
+    )
+    # A name that does not contain the project's path, which would be replaced.
+    (tmp_path / "there").symlink_to(project.root)
+    ended = run(project, env={"THERE": str(tmp_path / "there")})
+    assert ended.returncode == 1
+    assert "while it ran, something made git ignore src/value" in ended.stdout
+
+
+@pytest.mark.parametrize("setup", ["", "setup: 'true', "], ids=["no setup", "setup"])
+def test_a_new_file_that_is_not_delivered_is_not_in_the_copy_after_its_setup(tmp_path, setup):
+    fix = agent("echo right > new; echo new >> .gitignore; rm src/value; ln -s ../new src/value")
+    more = f"evidence: {{protect: [tests/], {setup}clean: true}}\n"
+    ended = run(laid_out(Project(tmp_path), fix, more), "--max-iterations", "1")
+    assert ended.returncode == 3
+    assert (
+        "warning: ignored by git since the run started, so not in the clean copy: new"
+        in ended.stderr.splitlines()
+    )
+
+
 def test_a_file_that_the_agent_adds_although_git_ignores_it_is_named(tmp_path):
     """It is delivered with a commit, but snapshots go by the ignore rules of the start."""
     fix = agent("echo > ignored", "git add -f ignored", "echo right > src/value")
     project = laid_out(Project(tmp_path), fix, PROTECTED, "sh -c 'test -e ignored'")
     ended = run(project, "--max-iterations", "1")
     named = (
-        "warning: ignored when the run started and tracked by git now, so the clean copy does not have"
-        " it, but that of a new run does: ignored"
+        "warning: git ignored these files when the run started and tracks them now, so this run's clean"
+        " copy does not contain them; a new run's will: ignored"
     )
     assert (ended.returncode, named in ended.stderr.splitlines()) == (3, True)
     assert run(project, "--fresh").returncode == 0
@@ -306,7 +445,7 @@ def test_a_definition_that_a_killed_turn_rewrote_is_not_continued_with(tmp_path)
     ended = project.ll("resume", "fix", "--definition", "current", "--allow-skip-permissions")
     assert ended.returncode == 2
     assert ended.stderr == (
-        "error: `.loops/fix.yaml` changed during an interrupted turn of an agent\n"
+        "error: `.loops/fix.yaml` changed during an agent's interrupted turn\n"
         "   = help: review it with `git diff`; `ll-loop resume fix --definition original` continues"
         " with the definition that the run was started with\n"
     )
@@ -435,7 +574,7 @@ def test_every_check_of_the_short_form_is_watched_without_protect(tmp_path):
     assert "! second.sh was changed by the agent" in ended.stdout
     assert plain(ended.stdout).splitlines()[-3:] == [
         "Files changed: second.sh, src/value (+2 -2)",
-        "To review: second.sh changed, and the checks depend on it",
+        "Please review: second.sh changed, and the checks depend on it",
         "Verified on tree ID; for a receipt: ll-loop receipt fix",
     ]
 
@@ -596,6 +735,38 @@ def test_caches_outside_the_scope_are_nobodys_change(tmp_path):
     ended = run(project)
     assert ended.returncode == 0, ended.stdout
     assert "outside the scope" not in ended.stdout
+
+
+POISON = """\
+import importlib.util, os, py_compile, sys
+source, fixed = sys.argv[1:]
+py_compile.compile(fixed, importlib.util.cache_from_source(source), dfile=source,
+                   invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+"""
+
+
+@pytest.mark.parametrize("more", ["scope: [src/]\nscope_writes: enforce\n", ""])
+def test_what_an_agent_compiles_is_not_what_the_check_imports(tmp_path, more):
+    """Neither outside the scope nor in it, and without a clean copy."""
+    poison = f'echo "is_right = True" > "$HOME/m.py"; {sys.executable} "$HOME/poison.py" lib/m.py "$HOME/m.py"'
+    check = f"{sys.executable} -c 'import sys; sys.path.insert(0, \"lib\"); import m; sys.exit(not m.is_right)'"
+    project = Project(tmp_path)
+    (project.home / "poison.py").write_text(POISON)
+    (project.root / "lib").mkdir()
+    (project.root / "lib/m.py").write_text("is_right = False\n")
+    laid_out(project, agent(poison, 'echo done >> "$HOME/done"'), more, check)
+    ended = run(project)
+    assert "3 attempts in a row changed nothing" in ended.stdout
+    assert ended.returncode == 3, ended.stdout
+    assert (project.home / "done").exists(), "the agent has compiled it"
+
+
+def test_a_compiled_file_beside_a_source_outside_the_scope_counts(tmp_path):
+    fix = agent("echo right > src/value", "mkdir -p other", "echo x > other/json.pyc")
+    project = laid_out(Project(tmp_path), fix, "scope: [src/]\nscope_writes: enforce\n")
+    ended = run(project)
+    assert ended.returncode == 1
+    assert "the agent changed other/json.pyc outside the scope: restored" in ended.stdout
 
 
 def test_long_and_odd_names_are_shown_short_and_whole(tmp_path):
@@ -1050,6 +1221,65 @@ def test_a_resume_ends_what_works_in_the_clean_copy(tmp_path):
         said = project.ll("resume", "fix", "--allow-skip-permissions")
         assert daemon.wait(timeout=60) == -signal.SIGTERM
     assert said.returncode == 0, said.stdout + said.stderr
+
+
+ONLY_HERE = agent("echo > ignored")
+TEST_HERE = """\
+import os
+assert os.path.exists("ignored") or open("src/value").read() == "right\\n", "the value is wrong"
+"""
+
+
+def only_here(make: Make) -> Project:
+    """A project whose agent puts the fix where it is not delivered."""
+    project = make()
+    laid_out(project, ONLY_HERE, PROTECTED)
+    (project.root / "tests/check.py").write_text(TEST_HERE)
+    return project
+
+
+def spoils_the_copy(project: Project) -> Callable[[str, tuple[Any, ...]], None]:
+    """Let every test pass in the clean copy, as a process that an agent left behind would."""
+
+    def happens(what: str, arguments: tuple[Any, ...]) -> None:
+        for path in project.home.glob(".local/state/little-loops/copies/*/*/work/*/tests/check.py"):
+            path.write_text("")
+
+    return happens
+
+
+def is_turn(operation: str) -> bool:
+    return operation.startswith(START) and operation.endswith("agent.sh")
+
+
+def spoiled_at_operations(make: Make, step: int) -> int:
+    """Spoil the clean copy before every `step`-th operation from its lock to the next turn of the
+    agent; how often the run noticed a protected file that was changed."""
+    words = ("run", "fix", "--allow-skip-permissions")
+    done = command(only_here(make), *words, at=Noting())
+    assert done.code == 3, done.out
+    names = list(enumerate((done.reached or "").splitlines(), 1))
+    first = next(at for at, each in names if "/copies/" in each and each.endswith("/lock"))
+    last = next(at for at, each in names if at > first and is_turn(each))
+    noticed = 0
+    for number in range(first, last, step):
+        project = only_here(make)
+        said = command(project, *words, at=At(number, spoils_the_copy(project)))
+        assert said.code != 0, (number, said.reached, said.out)
+        noticed += "changed protected files in the clean copy: tests/check.py" in said.out
+        shutil.rmtree(project.root.parent)
+    return noticed
+
+
+def test_a_copy_that_is_changed_before_its_check_starts_proves_nothing(make, record_property):
+    noticed = spoiled_at_operations(make, 24)
+    assert noticed, "some of them are changed between the layout and the start of the check"
+    record_property("figure: clean copies changed before a check", noticed)
+
+
+@pytest.mark.soak
+def test_a_copy_that_is_changed_at_any_operation_proves_nothing(make, record_property):
+    record_property("figure: clean copies changed before a check", spoiled_at_operations(make, 1))
 
 
 # ── kills ──────────────────────────────────────────────────────────────────────────────────────

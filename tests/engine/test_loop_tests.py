@@ -8,7 +8,7 @@ import pytest
 
 from little_loops.authoring.load import load
 from little_loops.authoring.loop_tests import load_tests
-from little_loops.engine.loop_tests import Difference, Report, follows, never_taken, run_tests
+from little_loops.engine.loop_tests import LoopTestResult, Unmet, follows, never_taken, run_tests
 from little_loops.fsm.schema import FSMLoop
 
 FIX = """\
@@ -49,7 +49,7 @@ def loop_of(text: str) -> FSMLoop:
     return found.loop
 
 
-def run(loop: FSMLoop, given: str, expect: str, more: str = "") -> Report:
+def run(loop: FSMLoop, given: str, expect: str, more: str = "") -> LoopTestResult:
     text = f"loop: x\ntests: [{{name: a, given: {given}, expect: {expect}{more}}}]"
     file = load_tests(text, "x.test.yaml", lambda _: loop)
     assert file.problems == ()
@@ -57,7 +57,7 @@ def run(loop: FSMLoop, given: str, expect: str, more: str = "") -> Report:
     return report
 
 
-def differences(report: Report) -> list[tuple[object, ...]]:
+def differences(report: LoopTestResult) -> list[tuple[object, ...]]:
     return [tuple(each) for each in report.differences]
 
 
@@ -277,4 +277,4 @@ def test_dots_in_a_path_stand_for_any_states(path, expected, fits):
 
 
 def test_a_difference_has_a_name():
-    assert Difference("status", "a", "b").what == "status"
+    assert Unmet("status", "a", "b").what == "status"

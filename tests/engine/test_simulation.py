@@ -47,11 +47,43 @@ def shares(runs: list[SimulatedRun]) -> dict[str, float]:
     }
 
 
-def test_without_a_limit_in_the_way_the_chain_has_an_exact_solution():
-    runs = simulate(loop_of(FIX.format(most=10_000)), ODDS, RUNS, seed=1)
+@pytest.mark.parametrize("seed", range(4))
+def test_without_a_limit_in_the_way_the_chain_has_an_exact_solution(seed):
+    runs = simulate(loop_of(FIX.format(most=10_000)), ODDS, RUNS, seed)
     assert shares(runs) == {"completed terminal done": 1.0}
     mean = sum(run.iterations for run in runs) / RUNS
     assert mean == pytest.approx(1 / 0.3, rel=0.02)
+
+
+TWO_CHECKS = """\
+    name: two
+    initial: tests
+    max_iterations: 10000
+    states:
+      tests: {action: pytest, on_pass: types, on_fail: fix}
+      types: {action: mypy src, on_pass: done, on_fail: fix, on_error: lost}
+      fix: {action: make, on_pass: tests, on_fail: lost}
+      lost: {terminal: true, outcome: failure}
+      done: {terminal: true}
+    """
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_chain_with_several_endings_has_an_exact_solution_too(seed):
+    odds = {
+        "tests": StateOdds({"fail": 0.4, "pass": 0.6}),
+        "types": StateOdds({"pass": 0.5, "fail": 0.3, "error": 0.2}),
+        "fix": StateOdds({"pass": 0.8, "fail": 0.2}),
+    }
+    # Of the runs that enter `tests`: 0.6 * 0.5 are done, 0.6 * 0.2 lost at `types`, and of the
+    # 0.4 + 0.6 * 0.3 that need a fix, 0.2 are lost and 0.8 enter `tests` again.
+    again = (0.4 + 0.6 * 0.3) * 0.8
+    runs = simulate(loop_of(TWO_CHECKS), odds, RUNS, seed)
+    found = shares(runs)
+    assert found["completed terminal done"] == pytest.approx(0.3 / (1 - again), abs=0.02)
+    assert sum(found.values()) == pytest.approx(1.0)
+    mean = sum(run.iterations for run in runs) / RUNS
+    assert mean == pytest.approx(1 / (1 - again), rel=0.02)
 
 
 def test_where_a_limit_binds_the_paths_can_be_counted():

@@ -72,13 +72,13 @@ def test_a_turn_waits_for_the_slot_and_names_its_holder(one_slot: Project) -> No
         with one_slot.started("run", "second") as second:
             until(lambda: is_waiting(one_slot, "second"), "wait for the slot")
             status = one_slot.ll("status", "second").stdout
-            assert "the agent slot is in use, by first in project" in status
+            assert "the agent slot is in use by first in project" in status
             assert not (one_slot.home / "second-begun").exists()
             (one_slot.home / "go").touch()
             said, _ = second.communicate()
             first.communicate()
     assert (first.returncode, second.returncode) == (0, 0)
-    assert "waiting: the agent slot is in use, by first in project" in said
+    assert "waiting: the agent slot is in use by first in project" in said
 
 
 def test_all_slots_are_used(one_slot: Project) -> None:

@@ -13,7 +13,7 @@ from little_loops.engine.spawn_session import Spawner
 from little_loops.errors import ProgramError
 from little_loops.fsm.schema import HostOptions
 from little_loops.runs.layout import RunFiles
-from little_loops.spending.slots import Busy, Queue, Slot, Turn
+from little_loops.spending.slots import Busy, Queue, QueuePosition, Slot
 from tests.project import Project, until
 
 LOOP = """\
@@ -73,7 +73,7 @@ def test_it_has_a_slot_until_it_ends(waiting: Project):
     config.mkdir(parents=True)
     (config / "config.yaml").write_text("agents: {slots: 1}\n")
     assert waiting.ll("run", "port", env=env).returncode == 4
-    queue = Queue(1, Turn("/p", "other", "r", 1), waiting.environ())
+    queue = Queue(1, QueuePosition("/p", "other", "r", 1), waiting.environ())
     busy = queue.take()
     assert isinstance(busy, Busy)
     assert [turn.loop for turn in busy.holders] == ["port"]

@@ -14,9 +14,9 @@ import pytest
 
 from little_loops.templates.render import (
     LARGEST,
-    NotANumber,
-    Refused,
+    RefusedScript,
     Script,
+    ValueNotANumber,
     check_shell,
     lookup_in,
     render_shell,
@@ -228,7 +228,7 @@ def test_hostile_text_is_no_program_of_others(place, run):
 def test_no_code_position_takes_a_value(action, shell):
     action = action.replace("@", VALUE)
     assert any(not each.warning for each in check_shell(action, {}, shell))
-    with pytest.raises(Refused):
+    with pytest.raises(RefusedScript):
         rendered(action, "harmless", shell)
 
 
@@ -237,7 +237,7 @@ def test_no_code_position_takes_a_value(action, shell):
     [*("source <(echo @)", ". <(echo @)", "bash <<< @", "sh < <(echo @)", "bash <(echo @)")],
 )
 def test_no_code_position_of_bash_takes_a_value(action):
-    with pytest.raises(Refused):
+    with pytest.raises(RefusedScript):
         rendered(action, "harmless", "bash")
 
 
@@ -303,7 +303,7 @@ def test_hostile_text_arrives_in_double_brackets(test, run):
 @pytest.mark.parametrize("action", ["sed -n p @", "printf @ x", "sh @", "perl -e 1 @", "python3 @"])
 def test_no_value_brings_options_along(action, shell, run):
     for value in ["-e1e touch CANARY", "-va[$(touch CANARY)]", "-ctouch CANARY", "--expression=1e"]:
-        with pytest.raises(Refused):
+        with pytest.raises(RefusedScript):
             run(rendered(action, value, shell), shell)
 
 
@@ -345,7 +345,7 @@ def test_a_number_may_stand_anywhere_and_nothing_else_is_one(action, run):
         assert check_shell(with_number, {}, "bash") == []
         assert run(rendered(with_number, " 5\n", "bash"), "bash").output.endswith("6\n")
         for value in HOSTILE:
-            with pytest.raises(NotANumber):
+            with pytest.raises(ValueNotANumber):
                 rendered(with_number, value, "bash")
 
 

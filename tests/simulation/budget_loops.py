@@ -10,7 +10,7 @@ import random
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from little_loops.fsm.schema import FSMLoop
+from little_loops.fsm.schema import FallbackReason, FSMLoop, HostOptions
 from little_loops.fsm.state import SignalLine
 
 NAMES = ("a", "b", "c", "d", "e")
@@ -125,6 +125,13 @@ def budget_loop(dice: random.Random) -> FSMLoop:
         **_maybe(dice, 0.1, idle_timeout=2),
     }
     return FSMLoop.from_dict({"name": "sim", "initial": names[0], "states": states, **fields})
+
+
+def with_fallback(loop: FSMLoop, dice: random.Random) -> FSMLoop:
+    """The loop with further agents, whose turns have a price."""
+    others = (HostOptions(model="opus"), HostOptions(model="haiku"))[: dice.randint(1, 2)]
+    on: tuple[FallbackReason, ...] = dice.choice([(), ("auth",), ("auth", "billing")])
+    return loop._replace(fallback=others, fallback_on=on)
 
 
 def _evidence(dice: random.Random) -> dict[str, Any]:

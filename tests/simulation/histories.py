@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from little_loops.engine.following import follow
 from little_loops.engine.lifecycle import ARCHIVED
 from little_loops.errors import DamagedRun
 from little_loops.fsm.codec import from_record
@@ -23,6 +24,7 @@ from little_loops.fsm.state import LoopState
 from little_loops.runs.history import past_files
 from little_loops.runs.layout import RunFiles
 from little_loops.runs.reading import Runs
+from little_loops.runs.recordings import RecordedDefinition, RecordedRun
 from little_loops.runs.stored_run import StoredRun, current, read_stored
 from little_loops.system.files import SYNC, WRITE
 from tests.entries import log_of as records_of
@@ -217,6 +219,7 @@ class History:
         seen = self._found()
         assert seen is not None
         assert seen.run == replayed(log, self.world.loop)
+        check_replays(log, self.world.loop)
 
     def _check_executions(self, log: list[Record]) -> None:
         begun = Counter(key for key, _ in self.world.begun)
@@ -237,6 +240,18 @@ class History:
         assert before in logs, "the run before is not in the history"
         left = [name for name in os.listdir(RunFiles(self.root, NAME).directory) if "tmp-" in name]
         assert left == []
+
+
+def check_replays(log: list[Record], loop: FSMLoop) -> None:
+    """The log replays without a difference, whole and up to each of its events."""
+    entries = [from_record(record) for record in log]
+    recorded = RecordedRun(entries, [RecordedDefinition(loop)], loop.context)
+    followed = follow(recorded)
+    assert followed.mismatch is None
+    assert followed.run == replayed(log, loop)
+    for count in range(1, len(entries)):
+        part = follow(recorded._replace(entries=entries[:count]))
+        assert part.mismatch is None, (count, part.mismatch, entries[max(0, count - 6) : count + 2])
 
 
 def _write_part(arguments: tuple[Any, ...], part: float) -> None:

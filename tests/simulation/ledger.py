@@ -8,6 +8,7 @@ the engine's own counters, and raises `Broken` at the first entry that breaks a 
 2. Every session that is started to continue a run is counted before it starts, and no history
    without an end of an action starts more than `max_continuations` of them.
 3. Starts are spaced: after a usage limit by at least a second, growing; after a quick handoff too.
+   With a fallback, the next agent starts at once, but no agent twice without a wait between.
 4. Every start of an agent is paid for: no agent starts beyond a limit, and what a turn used is on
    the account before the next one starts, also if the turn was cut, lost or only spawned.
 5. No wait lasts longer than it announced, whatever happens to the wall clock.
@@ -74,6 +75,7 @@ class Ledger:
         self._has_used = False  # whether the last turn used anything
         self._paid = 0  # how often something was put on the account since
         self._continues = False  # the next agent is a session started to continue
+        self._refused: set[str] = set()  # agents that could not take a turn since the last wait
         self._open_action = False
         self._commands = 0
         self._did_something = False
@@ -197,6 +199,22 @@ class Ledger:
         self._gap = (ran_ms, min(1000 << self._limits, LONGEST_HOST_WAIT_MS))
         self._limits += 1
 
+    def gave_way(self) -> None:
+        """Another agent takes the turn, at once; nothing has ended."""
+        self._gap = None
+
+    def _agent_of_several(self, record: Record) -> None:
+        match record["event"]:
+            case "host_unavailable":
+                self._refused.add(record["host"])
+            case "host_chosen":
+                is_free = record["host"] not in self._refused
+                self.hold(3, is_free, f"{record['host']} is tried again without a wait")
+            case _:
+                self._refused.clear()
+                waits_ms = record["until_wall_ms"] - wall_ms_of(record["ts"])
+                self._until_ran_ms = record["ran_ms"] + waits_ms
+
     def comes_to_rest(self) -> None:
         """Somebody else decides whether it continues, and has waited by then."""
         self._gap = None
@@ -217,26 +235,25 @@ class Ledger:
 
     def _record(self, record: Record) -> None:
         match record["event"]:
-            case "action_start":
-                self.hold(
-                    6, not self._open_action, "an action starts before the last one has an end"
-                )
-                self._open_action = True
+            case "action_start" | "child_start" as name:
+                self._action_start(name)
             case "action_complete" | "action_interrupted":
                 self._paid = 0
-                self.hold(6, self._open_action, "an end without a start")
+                # The children of an interrupted state may all have ended; a resume judges them.
+                is_open = self._open_action or "child" in record
+                self.hold(6, is_open, "an end without a start")
                 self._open_action = False
             case "cost" if record["cost_usd"] > 0:
                 self._owes = ""
                 self._paid += 1
             case "resume":
                 self._resume(record)
-            case "host_wait":
-                waits_ms = record["until_wall_ms"] - wall_ms_of(record["ts"])
-                self._until_ran_ms = record["ran_ms"] + waits_ms
+            case "host_unavailable" | "host_chosen" | "host_wait":
+                self._agent_of_several(record)
             case "handoff_detected":
                 self._unanswered = False
             case "transition" | "check_result":
+                self._refused.clear()
                 self._goes_elsewhere()
             case "state_enter":
                 self._gap = None
@@ -246,6 +263,12 @@ class Ledger:
             case _:
                 pass
 
+    def _action_start(self, event: str) -> None:
+        """A child that is started, or continued, belongs to the action that is open."""
+        is_first = event == "child_start" or not self._open_action
+        self.hold(6, is_first, "an action starts before the last one has an end")
+        self._open_action = True
+
     def _final(self, record: Record) -> None:
         self.hold(6, not self._open_action, "the run says how it ended, its action does not")
         if record["event"] != "handoff" and record.get("reason") != "signal":
@@ -254,6 +277,7 @@ class Ledger:
             self._quick = 0  # no money for another session: the handoff came to rest
 
     def _resume(self, record: Record) -> None:
+        self._refused.clear()
         if record.get("again"):
             self._limits = 0
         limits = record.get("limits", {})

@@ -89,7 +89,13 @@ DEFECTS = (
     Defect(
         "nobody pays for a spawned session",
         4,
-        (Edit("fsm/handoffs.py", "note_receipt(turn, session(turn.loop, turn.run))", "pass"),),
+        (
+            Edit(
+                "fsm/handoffs.py",
+                "note_receipt(builder, session(builder.loop, builder.run, reserved_usd))",
+                "pass",
+            ),
+        ),
     ),
     Defect(
         "nobody pays for a turn that was cut",
@@ -99,7 +105,7 @@ DEFECTS = (
     Defect(
         "nobody pays for a turn that was lost with its runner",
         4,
-        (Edit("fsm/machine.py", "note_debt(turn, resumed)", "pass"),),
+        (Edit("fsm/machine.py", "note_debt(builder, resumed)", "pass"),),
     ),
     Defect(
         "a clock that is set back makes a wait longer",
@@ -112,8 +118,8 @@ DEFECTS = (
         (
             Edit(
                 "fsm/machine.py",
-                'if before.phase == "running":',
-                'if before.phase == "running" and target is None:',
+                "if was_running:",
+                "if was_running and target is None:",
             ),
         ),
     ),

@@ -21,6 +21,7 @@ from little_loops.fsm.commands import (
     EndLeftovers,
     Finish,
     Judge,
+    LookUpLimits,
     PutBack,
     RestoreProtected,
     RunAgent,
@@ -29,12 +30,14 @@ from little_loops.fsm.commands import (
     Wait,
 )
 from little_loops.fsm.endings import not_resumable
+from little_loops.fsm.evidence import has_agent
 from little_loops.fsm.evolve import evolve, first_state
 from little_loops.fsm.happenings import (
     ActionEnded,
     Happening,
     Judged,
     LeftoversEnded,
+    LimitsKnown,
     PathsRestored,
     Queued,
     Resumed,
@@ -43,15 +46,24 @@ from little_loops.fsm.happenings import (
     StoreFailed,
     WaitOver,
 )
+from little_loops.fsm.ledger import session_id, turn_id
 from little_loops.fsm.machine import advance
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.spending import LOST
-from little_loops.fsm.state import Judgement, Limits, LoopState, Result
+from little_loops.fsm.state import Judgement, Limits, LoopState, Note, Result
 from little_loops.fsm.timestamps import Moment
 from little_loops.system.waiting import wait_until
 from tests.fsm.fake_trees import FakeTrees
-from tests.simulation.budget_loops import Nature, Turn, budget_loop, redefined
+from tests.simulation.budget_loops import (
+    HOUR_MS,
+    Nature,
+    Turn,
+    budget_loop,
+    redefined,
+    with_fallback,
+)
 from tests.simulation.ledger import FINAL, LAWS, ContractBroken, Ledger
+from tests.simulation.people import People, with_choices
 from tests.simulation.purse import Purse
 
 START_MS = 1_768_473_000_000  # 2026-01-15T10:30:00Z
@@ -88,6 +100,10 @@ ACCIDENTAL = ("signal", "storage", "budget")
 """Endings for which an accident is the reason, or what others spend."""
 METERED_EACH = 4
 """Every fourth history shares a budget with others."""
+PEOPLE_OF, PEOPLE_AT = 7, (0, 3)
+"""In two of seven histories people answer gates and send notes."""
+FALLBACK_OF, FALLBACK_AT = 5, 3
+"""In one of five histories the turn of an agent may go to another one."""
 
 
 class Session(NamedTuple):
@@ -107,9 +123,11 @@ class World:
         dice: random.Random,
         laws: Collection[int] = LAWS,
         purse: Purse | None = None,
+        people: People | None = None,
     ) -> None:
         self.loop = loop
         self.purse = purse
+        self.people = people
         self.is_over_budget = False
         self.nature = nature
         self.dice = dice
@@ -126,6 +144,7 @@ class World:
         self.trees = FakeTrees()
         self.files = [(0, dict(self.trees.files))]  # from which event on
         self._accident = NOTHING
+        self._from_state: str | None = None
         self._met = 0
         self._last: Turn | None = None
 
@@ -136,11 +155,16 @@ class World:
         self.processes += 1
         self._accident, self._met = accident, 0
         self.ledger.process_begins(resumed=self.run is not None)
+        self._from_state = resumed.get("from_state")
+        if self.people is not None:
+            self.people.process_begins(self._from_state)
         try:
             return self._drive(**resumed)
         except Gone:
             if self.purse is not None:
                 self.purse.die()
+            if self.log and self.log[-1]["event"] in FINAL:
+                self.ledger.comes_to_rest()  # it had already said how the run ended
             self.run = rebuilt(self.log, self.loop)
             self.ran_ms = self.run.ran_ms if self.run is not None else 0
             return None
@@ -164,7 +188,8 @@ class World:
         self.is_over_budget = metered and bool(resumed.get("over_budget"))
         happening: Happening = Started(at)
         if self.run is not None:
-            happening = Resumed(at, metered=metered, **resumed)
+            answer = None if self.people is None else self.people.settled(self.run)
+            happening = Resumed(at, metered=metered, answer=answer, **resumed)
         run = (
             self.run
             if self.run is not None
@@ -177,8 +202,11 @@ class World:
             )
         )
         while True:
-            step = advance(self.loop, run, happening)
+            notes = self._notes(run)
+            step = advance(self.loop, run, happening, notes)
             self._append([to_record(entry) for entry in step.events])
+            if self.people is not None and not self.people.discard(notes):
+                raise Gone
             self.run = run = step.run
             if isinstance(step.command, Finish):
                 self._finish(step.command.ending)
@@ -186,22 +214,40 @@ class World:
             self.ledger.command()
             happening = self._perform(run, step.command)
 
+    def _notes(self, run: LoopState) -> tuple[Note, ...]:
+        """What people have sent; a run without agents, or without a first event, does not look."""
+        if self.people is None or not run.seq or not has_agent(self.loop):
+            return ()
+        return self.people.unread(run)
+
     def _append(self, records: Sequence[Record]) -> None:
         for record in records:
             self._crash("crash at an event")
             self.log.append(record)
             self.actors.update(_kinds(record))
             self.ledger.records([record])
+            if self.people is not None:
+                self.people.record(record, self.loop, self._from_state)
             if record["event"] == "action_complete":
-                self._enter_in_book(record["state"])
+                self._enter_in_book(record)
 
     def _finish(self, ending: Ending) -> None:
         self.ledger.process_ends(spawns=ending.spawn)
+        if self.people is not None and self.run is not None:
+            self.people.ends(self.run, self.log[-1])
         if ending.spawn:
+            self._pay_for_session()
             self.ledger.session_spawned(self.ran_ms)
             dice = self.dice
             self.sessions.append(Session(dice.choice([0, 1, 1, 1, 2, 3]), dice.choice([5, 20_000])))
         self.ledger.comes_to_rest()
+
+    def _pay_for_session(self) -> None:
+        """A session reports nothing, so it costs what is reserved for it."""
+        run = self.run
+        if self.purse is not None and run is not None:
+            self.purse.starts(session_id(run.run, run.step, run.attempt))
+            self.purse.settle(None)
 
     def _due(self, kind: str) -> bool:
         if self._accident.kind != kind:
@@ -218,15 +264,17 @@ class World:
     # ── carrying out ───────────────────────────────────────────────────────────────────────────
 
     def _perform(self, run: LoopState, command: Any) -> Happening:
+        if self.people is not None:
+            self.people.tell(run)
         is_enough = self.loop.maintain and run.step > 2 * self.nature.stops_after
         if not isinstance(command, EndLeftovers) and getattr(command, "ending", None) is None:
             if is_enough or self._due("stop before a command"):
                 return StopAsked(self.now(), 15)
-        if self.purse is not None and not isinstance(command, Admit | RunAgent | TreeCommand):
+        if self.purse is not None and not _belongs_to_turn(command):
             self.purse.release()
         match command:
-            case Admit():
-                return self._admit(run, command)
+            case Admit() | LookUpLimits():
+                return self._before_turn(run, command)
             case TakeSnapshot() | RestoreProtected() | PutBack():
                 return self._look(command)
             case Judge():
@@ -237,6 +285,17 @@ class World:
                 return LeftoversEnded(self.now(), command.ending)
             case _:
                 return self._act(run, command)
+
+    def _before_turn(self, run: LoopState, command: Admit | LookUpLimits) -> Happening:
+        if isinstance(command, Admit):
+            return self._admit(run, command)
+        return LimitsKnown(self.now(), self._limits(command))
+
+    def _limits(self, command: LookUpLimits) -> dict[str, int]:
+        """What other runs of the user have met."""
+        dice = random.Random(f"{self.nature.seed}/limits")
+        ends = {name: START_MS + dice.choice([0, 0, 5000, HOUR_MS]) for name in command.hosts}
+        return {name: until_ms for name, until_ms in ends.items() if until_ms > self.wall_ms}
 
     def _admit(self, run: LoopState, command: Admit) -> Happening:
         assert self.purse is not None, "only a metered run asks"
@@ -293,7 +352,7 @@ class World:
         turn = self.nature.turn(job.step, self._results(job.step), is_agent=is_agent)
         self.ledger.action_starts()
         if is_agent:
-            self.ledger.agent_starts(run, self.ran_ms)
+            self._agent_starts(run, command)
         deadline = job.deadline_ms
         silent = job.idle_s is not None and turn.takes_ms >= job.idle_s * 1000
         if silent:
@@ -318,6 +377,13 @@ class World:
         self._last = turn
         return self._said(turn, is_agent)
 
+    def _agent_starts(self, run: LoopState, command: RunAgent) -> None:
+        self.ledger.agent_starts(run, self.ran_ms)
+        if self.purse is not None:
+            self.purse.starts(turn_id(run.run, command.job.step, command.job.attempt))
+        if self.people is not None:
+            self.people.agent_starts(command)
+
     def _results(self, step: int) -> int:
         """How many results this step has had."""
         count = 0
@@ -340,14 +406,17 @@ class World:
         self._last = None
         return ActionEnded(self.now(), Result(None, took_ms, **fields), stop=stop)
 
-    def _enter_in_book(self, state: str) -> None:
+    def _enter_in_book(self, record: Record) -> None:
         """What an action's result means, once it is in the log; before, a crash may lose it."""
+        state = record["state"]
         turn = self._last
         is_over = self.run is not None and self.run.timed_out_in is not None
         if turn is None or is_over or self.loop.states[state].terminal:
             self.ledger.ended()
         elif turn.hands_off:
             self.ledger.handed_off(turn.takes_ms, self.ran_ms)
+        elif record.get("gives_way"):
+            self.ledger.gave_way()
         elif turn.agent == "wait":
             self.ledger.limited(self.ran_ms)
         else:
@@ -399,6 +468,13 @@ class World:
         wait_until(command, cast(Any, self), cast(Any, _Sleeper(self)))
         self.ledger.waited(command.wait.kind, self.ran_ms - began, self.ran_ms)
         return WaitOver(self.now())
+
+
+def _belongs_to_turn(command: Any) -> bool:
+    """Whether an admitted turn, or an admitted session, may still start after this command."""
+    if isinstance(command, EndLeftovers):
+        return command.ending.spawn
+    return isinstance(command, Admit | RunAgent | TreeCommand)
 
 
 class _Sleeper:
@@ -460,9 +536,19 @@ def play(
     dice = random.Random(seed)
     # Its own dice: the histories of earlier seeds stay as they were.
     purse = Purse(random.Random(f"{seed}/purse")) if seed % METERED_EACH == 0 else None
-    world = World(budget_loop(dice), Nature(seed, dice.randint(6, 25)), dice, laws, purse)
+    with_people = seed % PEOPLE_OF in PEOPLE_AT
+    people = People(random.Random(f"{seed}/people")) if with_people else None
+    loop = budget_loop(dice)
+    if people is not None:
+        loop = with_choices(loop, people.dice)
+    if seed % FALLBACK_OF == FALLBACK_AT:
+        loop = with_fallback(loop, random.Random(f"{seed}/fallback"))
+    world = World(loop, Nature(seed, dice.randint(6, 25)), dice, laws, purse, people)
     while world.processes < MOST_PROCESSES and _can_go_on(world):
         _next_process(world)
+    if people is not None:
+        people.history_ends(world.run)
+        world.actors.update(people.actors)
     cuts = _check_prefixes(world, dice, prefixes)
     ledger = world.ledger
     if actors is not None:
@@ -493,6 +579,9 @@ def _next_process(world: World) -> None:
     if world.run is None:
         world.process(accident)
     else:
+        if world.people is not None:
+            world.people.tell(world.run)
+            world.people.answer(world.loop, world.run)
         world.process(accident, **_flags(world), **_known(world))
 
 
@@ -586,6 +675,8 @@ def _check_path(log: Sequence[Record], cut: int, copy: World) -> None:
     """A process that is cut between two actions, and resumed, goes the way it would have gone."""
     rest = list(takewhile(lambda record: record["event"] != "resume", log[cut:]))
     is_whole = bool(rest) and rest[-1]["event"] in FINAL and rest[-1]["reason"] not in ACCIDENTAL
+    if copy.loop.fallback:
+        return  # which agents are limited depends on the clock
     if not is_whole or _may_go_another_way(log[:cut], rebuilt(log[:cut], copy.loop)):
         return
     expected, found = _path(rest), _path(copy.log[cut:])
@@ -598,8 +689,9 @@ def _check_path(log: Sequence[Record], cut: int, copy: World) -> None:
 REMARKS = (
     *("cost", "signal", "warning", "report"),
     *("tree", "tampered", "restored", "out_of_scope", "reference_moved"),
+    *("note_received", "note_delivered"),
 )
-"""Events that follow from the one before them."""
+"""Events that follow from the one before them, or that people cause between two others."""
 
 
 def _may_go_another_way(log: Sequence[Record], run: LoopState | None) -> bool:
@@ -641,5 +733,5 @@ def _path(records: Sequence[Record]) -> list[str]:
 def _since_last_start(log: Sequence[Record]) -> Iterable[Record]:
     """So much of a log that the book knows what is allowed and whether an action is open."""
     starts = [n for n, record in enumerate(log) if record["event"] == "action_start"]
-    last = starts[-1] if starts else len(log)
+    last = starts[-1] if starts else 0
     return [*(record for record in log[:last] if record["event"] == "resume"), *log[last:]]

@@ -3,7 +3,7 @@
 The rules are the real ones (`fsm.budgets`, `fsm.ledger`); what the others do is drawn.
 
 9. Reservations and actual costs together never exceed the budget, except by one call of a model for
-   each turn that goes on at once.
+   each turn that goes on at once; and nothing that costs money starts without a reservation.
 """
 
 from __future__ import annotations
@@ -11,10 +11,18 @@ from __future__ import annotations
 import random
 from typing import NamedTuple
 
-from little_loops.fsm.budgets import Allowed, Budget, Calendar, Deny, Limited, Wait, decide
+from little_loops.fsm.budgets import Allowed, Budget, Calendar, Deny, Limited, WaitForTurns, decide
 from little_loops.fsm.commands import Admit
 from little_loops.fsm.happenings import Admitted, Denied, Queued
-from little_loops.fsm.ledger import AgentTurn, Line, Released, Reservation, account, turn_id
+from little_loops.fsm.ledger import (
+    AgentTurn,
+    Line,
+    Released,
+    Reservation,
+    account,
+    session_id,
+    turn_id,
+)
 from little_loops.fsm.state import LoopState
 from little_loops.fsm.timestamps import Moment
 from tests.simulation.ledger import ContractBroken
@@ -55,7 +63,8 @@ class Purse:
     def admit(
         self, run: LoopState, command: Admit, at: Moment, *, over_budget: bool
     ) -> Admitted | Queued | Denied:
-        turn = turn_id(run.run, command.step, command.attempt)
+        name = session_id if command.is_session else turn_id
+        turn = name(run.run, command.step, command.attempt)
         if self._own is not None and self._own.line.id == turn:
             return Admitted(at, self._own.line.usd)
         if not command.waits and self.dice.random() < 0.1:
@@ -67,7 +76,7 @@ class Purse:
             case Booked():
                 self._own = answer
                 return Admitted(at, answer.line.usd)
-            case Wait():
+            case WaitForTurns():
                 return Queued(at, "budget", answer.reason)
             case Deny():
                 return Denied(at, *answer)
@@ -78,6 +87,11 @@ class Purse:
             booked, self._own = self._own, None
             most_usd = booked.line.usd + CALL_USD
             self._end(booked, booked.line.usd if cost_usd is None else min(cost_usd, most_usd))
+
+    def starts(self, turn: str) -> None:
+        """An agent's turn or a session starts, and must have a reservation."""
+        if self._own is None or self._own.line.id != turn:
+            raise ContractBroken(LAW, f"{turn} starts without a reservation")
 
     def release(self) -> None:
         """The turn that was admitted did not start."""
@@ -120,7 +134,7 @@ class Purse:
         at: Moment,
         *,
         over_budget: bool = False,
-    ) -> Booked | Wait | Deny:
+    ) -> Booked | WaitForTurns | Deny:
         spent = account(line for line in self.lines if line.at_ms >= _calendar(at).oldest_ms)
         others = tuple(each for each in spent.reservations if each.id != turn)
         limits = [Limited(self.budget, spent._replace(reservations=others))]

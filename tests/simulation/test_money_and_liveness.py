@@ -4,8 +4,8 @@ In any history of runs, crashes, resumes and stops every resume runs an action, 
 ends; every session or agent process is counted against a limit before it starts; no history
 without an end of an action starts more than `max_continuations` sessions; every start of an agent,
 for whatever reason, is counted, spaced and paid for; reservations and costs of all runs together
-never exceed the budget they share, but for one call each (`purse`); and every prefix of every log is a place to
-continue from.
+never exceed the budget they share, but for one call each (`purse`); a note reaches one step, an answer is
+used once, and a second one is refused (`people`); and every prefix of every log is a place to continue from.
 
 A failing seed is played again with `pytest tests/simulation/test_money_and_liveness.py --seed N`.
 """
@@ -19,12 +19,14 @@ from typing import Any, get_args
 
 import pytest
 
+from little_loops.fsm.commands import Job, RunAgent
 from little_loops.fsm.endings import ENDINGS
-from little_loops.fsm.events import KINDS
+from little_loops.fsm.events import KINDS, WorktreeEvent
 from little_loops.fsm.ledger import AgentTurn
-from little_loops.fsm.schema import FSMLoop, StateConfig
-from little_loops.fsm.state import AgentResult, Limits, LoopState, Receipt
+from little_loops.fsm.schema import FSMLoop, HostOptions, StateConfig
+from little_loops.fsm.state import AgentResult, Limits, LoopState, Note, Receipt
 from tests.simulation.ledger import LAWS, ContractBroken, Ledger
+from tests.simulation.people import People
 from tests.simulation.pure_history import ACCIDENTS, Figures, play
 from tests.simulation.purse import CALL_USD, OTHERS, Purse
 
@@ -82,6 +84,13 @@ def test_histories_that_once_broke_a_law_obey_it(record_property):
     count(record_property, seeds, play_all(seeds, prefixes=8))
 
 
+def test_histories_in_which_people_act_between_two_events(record_property):
+    """A runner that is killed after it recorded the ending, with mail that it had not removed, has
+    come to rest; a note after a handoff does not change that a resume is the new session."""
+    seeds = (140, 252)
+    count(record_property, seeds, play_all(seeds, prefixes=10_000))
+
+
 def test_a_seed_is_one_history():
     assert play(7) == play(7)
 
@@ -90,6 +99,8 @@ ACTORS = {
     *("resume by a session", "--definition current", "from_state", "context", "orphans", "lost"),
     *Limits._fields,
     *("over_budget", "agent_wait: slot", "agent_wait: budget", "agent_wait: launches"),
+    *("approve", "approve --to", "reject", "answer too late"),
+    *("tell", "crash before mail is removed"),
     *ACCIDENTS,
     *KINDS,
     *(f"action_complete: {way}" for way in get_args(AgentResult)),
@@ -103,10 +114,15 @@ ACTORS = {
 
 ELSEWHERE = (
     *("failed, stale_evidence", "failed, stalled", "report"),
-    *("failed, rejected", "note_received", "note_delivered"),
+    *("failed, hook", "hook", "forked", "join", "keep_best", "sampled"),
+    *("judge_start", "judge_complete"),
+    *("children", "child_start", "child_end", "children_stop"),
+    *(name for name, kind in KINDS.items() if kind in get_args(WorktreeEvent)),
+    "failed, conflict",
 )
-"""What takes more of a plan than chance has, or somebody who answers: see
-`tests/fsm/test_evidence.py`, `tests/relay` and the tests of `approve`, `reject` and `tell`."""
+"""What takes more of a plan than chance has: see `tests/fsm/test_evidence.py`, `tests/relay`, and in
+`tests/engine` and `tests/cli` the tests of hooks, judges, `fork` and `keep: best`. Children have histories of
+their own: `test_trees_of_loops`. Worktrees are killed at each operation in `tests/engine/test_worktrees`."""
 
 
 def test_everything_that_can_happen_happens_in_some_history():
@@ -151,6 +167,8 @@ WAIT = {
     "ran_ms": 0,
 }
 LAST = {"event": "loop_error"}
+REFUSED = {"event": "host_unavailable", "host": "claude"}
+CHOSEN = {"event": "host_chosen", "host": "claude"}
 
 
 def begins(book: Ledger) -> None:
@@ -213,6 +231,7 @@ def told(*records: dict[str, Any]) -> Callable[[Ledger], None]:
         pytest.param(2, [told(PAID), spawns], id="a session nobody asked for"),
         pytest.param(2, [hands_off, starts] * 3, id="one session too many"),
         pytest.param(3, [is_limited, starts], id="no wait after a usage limit"),
+        pytest.param(3, [told(REFUSED, CHOSEN)], id="an agent that was refused, without a wait"),
         pytest.param(
             3,
             [hands_off, hands_off_quickly, told(PAID), spawns],
@@ -253,3 +272,100 @@ def test_what_breaks_the_law_of_the_budget() -> None:
     with pytest.raises(ContractBroken) as found:
         purse.check()
     assert found.value.law == 9
+
+
+# ── people ─────────────────────────────────────────────────────────────────────────────────────
+
+GATED = FSMLoop.from_dict(
+    {
+        "name": "l",
+        "initial": "a",
+        "states": {
+            "a": {"action": "/x", "next": "look"},
+            "look": {"terminal": True, "outcome": "review", "next": "a", "choices": ["a"]},
+        },
+    }
+)
+AT_GATE = LoopState.from_dict(
+    {**RUN.to_dict(), "seq": 5, "gate": 5, "current_state": "look", "phase": "ended"}
+    | {"status": "needs_review", "reason": "review"}
+)
+NOTE = Note("0000000000001-00000000", "note 1")
+RECEIVED = {"event": "note_received", "id": NOTE.id}
+DELIVERED = {"event": "note_delivered", "id": NOTE.id, "step": 1}
+TURN_ENDS = {"event": "action_complete", "agent": "success"}
+APPROVED = {"event": "gate_answered", "state": "look", "gate": 5, "verdict": "approved"}
+
+
+def turn(step: int, *notes: str) -> RunAgent:
+    job = Job("a", step, 1, 1, 10, {}, {}, None, 1.0, None, "action")
+    return RunAgent(job, "/x", True, HostOptions(), "s", notes=notes)
+
+
+def sees(*records: dict[str, Any]) -> Callable[[People], None]:
+    def see(people: People) -> None:
+        for record in records:
+            people.record(record, GATED, None)
+
+    return see
+
+
+def agent(step: int, *notes: str) -> Callable[[People], None]:
+    return lambda people: people.agent_starts(turn(step, *notes))
+
+
+def approves_by_resume(people: People) -> None:
+    people.settled(AT_GATE)
+
+
+def comes_to_its_end(people: People) -> None:
+    people.ends(RUN._replace(notes=(NOTE,)), {"event": "loop_error"})
+
+
+def is_over(people: People) -> None:
+    people.history_ends(RUN)
+
+
+@pytest.mark.parametrize(
+    ("law", "entries"),
+    [
+        pytest.param(10, [sees(RECEIVED, RECEIVED)], id="a note received twice"),
+        pytest.param(10, [sees(RECEIVED), agent(1)], id="an agent without its note"),
+        pytest.param(10, [agent(1, "note 1")], id="a note that was not received"),
+        pytest.param(
+            10,
+            [sees(RECEIVED), agent(1, "note 1"), sees(TURN_ENDS), agent(2, "note 1")],
+            id="two steps",
+        ),
+        pytest.param(10, [sees(RECEIVED), sees(DELIVERED)], id="delivered to nobody"),
+        pytest.param(
+            10,
+            [sees(RECEIVED), agent(1, "note 1"), sees(TURN_ENDS, DELIVERED), agent(2, "note 1")],
+            id="given again after its delivery",
+        ),
+        pytest.param(10, [sees(RECEIVED), comes_to_its_end], id="an ending that names nothing"),
+        pytest.param(10, [sees(RECEIVED), is_over], id="a note that is nowhere"),
+        pytest.param(11, [sees(APPROVED)], id="an answer that nobody gave"),
+        pytest.param(11, [approves_by_resume, sees(APPROVED, APPROVED)], id="an answer used twice"),
+        pytest.param(
+            11,
+            [approves_by_resume, sees({**APPROVED, "text": "later"})],
+            id="not the first answer",
+        ),
+        pytest.param(
+            11,
+            [approves_by_resume, sees(APPROVED, {"event": "transition", "to": "look"})],
+            id="the run goes elsewhere",
+        ),
+    ],
+)
+def test_what_breaks_a_law_about_people(law, entries):
+    people = People(random.Random(1))
+    people.post(NOTE)
+    people.mail.clear()
+    *before, last = entries
+    for entry in before:
+        entry(people)
+    with pytest.raises(ContractBroken) as found:
+        last(people)
+    assert found.value.law == law

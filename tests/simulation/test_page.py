@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 
 from tests.engine import test_races
-from tests.simulation import test_model, test_money_and_liveness, test_seeds, test_soak
+from tests.simulation import (
+    test_model,
+    test_money_and_liveness,
+    test_seeds,
+    test_soak,
+    test_trees_of_loops,
+)
 
 TESTS = Path(__file__).parent.parent
 DOCS = TESTS.parent / "docs"
@@ -64,6 +70,7 @@ FIGURES = {
     "of those, continued from every prefix": row(
         test_money_and_liveness.WHOLE_LOGS, test_money_and_liveness.MANY_WHOLE_LOGS
     ),
+    "histories of trees of loops": row(test_trees_of_loops.SEEDS, test_trees_of_loops.MANY_SEEDS),
     "iterations of one run": row(test_soak.SOME_TIMES_AROUND, test_soak.TIMES_AROUND),
 }
 

@@ -126,11 +126,11 @@ def structured_output(out: Output) -> dict[str, Any]:
     if out.size > INLINE or not head.lstrip().startswith("{"):
         return {}
     try:
-        told = json.loads(head)
+        data = json.loads(head)
     except (ValueError, RecursionError):
         return {}
-    verdict = told.get("verdict")
-    return {"structured": told, "verdict": verdict if isinstance(verdict, str) else None}
+    verdict = data.get("verdict")
+    return {"structured": data, "verdict": verdict if isinstance(verdict, str) else None}
 
 
 def _file(output: Output) -> FileRef | None:

@@ -107,7 +107,7 @@ def run_program(
         return process.run(
             argv,
             env=env,
-            cwd=os.path.join(at.project, job.cwd or ""),
+            cwd=at.project if job.cwd is None else os.path.join(at.project, job.cwd),
             stdin=stdin,
             stdout=streams.stdout,
             stderr=streams.stderr,
@@ -210,6 +210,8 @@ def _note_files(run_dir: str, project: str) -> tuple[str, ...]:
 def _stamp(path: str) -> Stamp | None:
     """Return what changes if a file is written or replaced; None if there is none. Links are not
     followed."""
+    if not os.access(path, os.F_OK):  # most often, and an exception takes five times as long
+        return None
     try:
         seen = os.stat(path, follow_symlinks=False)
     except OSError:

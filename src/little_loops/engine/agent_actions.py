@@ -31,22 +31,24 @@ from little_loops.engine.resolve import Filled
 from little_loops.errors import StorageError
 from little_loops.fsm.agent_outcomes import agent_exit_code
 from little_loops.fsm.commands import Job, RunAgent
+from little_loops.fsm.extract import plain
 from little_loops.fsm.schema import HostOptions
 from little_loops.fsm.spending import LOST
-from little_loops.fsm.state import AgentResult, LoopState, Result
+from little_loops.fsm.state import AgentResult, LoopState, NotKept, Result
+from little_loops.fsm.turn_hosts import MISSING
 from little_loops.hosts.base import (
     Activity,
+    AgentStarted,
+    AgentText,
     AuthFailed,
     Cut,
     Done,
     Host,
     Launch,
     Outcome,
-    Reader,
     Request,
     Retrying,
-    Started,
-    Text,
+    StreamReader,
     Usage,
     agent_result_of,
     argv_with_files,
@@ -97,8 +99,8 @@ def run_agent(at: Workplace, run: LoopState, command: RunAgent, filled: Filled) 
     launch = host.build(request)
     argv, why_not = _argv(at, launch, env)
     if why_not:
-        return ActionOutcome(Result(None, 0, failure=why_not))
-    turn = AgentTurn(at, host.reader(request))
+        return ActionOutcome(Result(None, 0, failure=why_not, kind=MISSING))
+    turn = TurnInProgress(at, host.reader(request))
     streams = Streams(at, command.job, turn.feed, is_agent=True)
     ended, cut = _run(at, command, host, argv, with_launch(launch, env), streams, launch.stdin)
     raw = streams.result(ended, "none" if cut == "host" else cut)
@@ -176,11 +178,19 @@ def _with_continuation(at: Workplace, command: RunAgent, text: str) -> str:
     any."""
     if command.restored:
         text = f"{text}\n\n{RESTORED}: {', '.join(command.restored)}"
+    if command.not_kept is not None:
+        text = f"{text}\n\n{_put_back_text(command.not_kept)}"
     if not command.job.continuation:
         return text
     path = os.path.join(at.run_dir, CONTINUE)
     note = f"An earlier session handed this over; its notes are in {path}"
     return f"{text}\n\n{note}"
+
+
+def _put_back_text(change: NotKept) -> str:
+    """Return the lines that tell an agent that the last change was not better."""
+    measured = "none" if change.measured is None else plain(change.measured)
+    return f"put_back: true\nmeasured: {measured}\nbest: {plain(change.best)}"
 
 
 def _with_notes(at: Workplace, command: RunAgent, env: Mapping[str, str], text: str) -> str:
@@ -273,10 +283,10 @@ class LoginRefused(Exception):
         self.ended = process.Ended(None, SIGKILL, "none", duration_ms, pid=0)
 
 
-class AgentTurn:
+class TurnInProgress:
     """One turn while it lasts: passes lines to the reader and activity to the observers."""
 
-    def __init__(self, at: Workplace, reader: Reader) -> None:
+    def __init__(self, at: Workplace, reader: StreamReader) -> None:
         self._onlookers = at.onlookers
         self._reader = reader
         self._lines = LineSplitter()
@@ -294,7 +304,7 @@ class AgentTurn:
         Raises `LoginRefused` if the agent's login failed.
         """
         for event in self._reader.feed(line):
-            if isinstance(event, Text):
+            if isinstance(event, AgentText):
                 said = event.text.encode("utf-8", "replace") + b"\n"
                 self.scanner.feed(said)
                 self._onlookers.printed("stdout", said)
@@ -303,7 +313,7 @@ class AgentTurn:
                 self._onlookers.used(tokens, event.cost_usd)
             elif isinstance(event, Activity):
                 self._onlookers.doing(event.text)
-            elif isinstance(event, Started):
+            elif isinstance(event, AgentStarted):
                 self.model = event.model or self.model
             elif isinstance(event, Done) and event.files:
                 self._onlookers.changed(event.files)
@@ -375,11 +385,12 @@ def _remaining(reset_ms: int | None) -> int | None:
     return None if past else reset_ms
 
 
-def _signal(notes: Notes, turn: AgentTurn, result: Result) -> ParsedSignal:
+def _signal(notes: Notes, turn: TurnInProgress, result: Result) -> ParsedSignal:
     """Return the first signal line in the agent's text; a turn that ended as a handoff has one
     anyway.
 
-    A handoff without content gets the notes that the agent wrote to a file.
+    A handoff without content gets the notes that the agent wrote to a file. Without a signal, the
+    result is empty.
     """
     found = turn.scanner.found
     if found is not None:

@@ -13,7 +13,7 @@ from little_loops.engine.drive import ActionOutcome
 from little_loops.engine.resolve import Filled
 from little_loops.fsm.commands import Job, RunBuiltin
 from little_loops.fsm.state import CutBy, LoopState, SignalLine
-from little_loops.relay.call import Call, Done, Interrupted
+from little_loops.relay.call import BuiltinResult, Call, CallInterrupted
 from little_loops.relay.turns import perform
 from little_loops.system.process import Ended
 
@@ -30,10 +30,10 @@ def run_builtin(
     began = time.monotonic()
     call = _call(at, run, command.job, filled, streams, began)
     cut_by: CutBy = "none"
-    done = Done()
+    done = BuiltinResult()
     try:
         done = perform(command.name, call)
-    except Interrupted as cut:
+    except CallInterrupted as cut:
         cut_by = "stop" if cut.by == "stop" else command.job.deadline_of
     code = done.exit_code if cut_by == "none" else None
     took_ms = int((time.monotonic() - began) * 1000)

@@ -22,6 +22,7 @@ from little_loops.fsm.events import (
     ConditionEval,
     Entry,
     LoopError,
+    Sampled,
     TransitionTaken,
 )
 from little_loops.fsm.happenings import (
@@ -156,6 +157,7 @@ class CheckWorld:
         self.translate = translate
         self.clock = RunClock()
         self.checks: list[CheckRun] = []
+        self._is_repeated = False
 
     def emit(self, step: Step) -> None:
         for entry in step.events:
@@ -203,7 +205,11 @@ class CheckWorld:
         """Update `checks`: the start of an action adds one, other events complete the last one."""
         match entry.event:
             case ActionStart(action=action, state=state):
-                self.checks.append(CheckRun(state, action))
+                if not self._is_repeated:
+                    self.checks.append(CheckRun(state, action))
+                self._is_repeated = False
+            case Sampled():
+                self._is_repeated = True
             case ActionComplete(result=result):
                 self._update(exit_code=result.exit_code, output=_printed(self.at.run_dir, result))
             case ConditionEval(reason=reason):

@@ -34,6 +34,8 @@ LIMIT_S = 60.0
 """How long all tries of the check may take together."""
 MOST_TRIED = 3
 KEPT = 1 << 20
+MENTIONED = 1 << 16
+"""How much of the check's output is searched for names of directories."""
 SOURCES = (
     *("py", "js", "mjs", "cjs", "jsx", "ts", "tsx", "go", "rs", "rb", "php", "java", "kt", "swift"),
     *("c", "h", "cc", "cpp", "cs", "ex", "scala", "lua", "pl", "sh"),
@@ -59,7 +61,7 @@ class CleanProof(NamedTuple):
     cannot_run: str | None = None
 
 
-class Progress(Protocol):
+class ProofProgress(Protocol):
     """Reports progress to the user: the check may take minutes."""
 
     def begin(self, step: str) -> None: ...
@@ -71,13 +73,13 @@ class NoProgress:
     def end(self, outcome: str) -> None: ...
 
 
-class Answer(NamedTuple):
+class ProofResult(NamedTuple):
     verdict: Literal["pass", "fail", "error"]
     how: str
     said: bytes
 
 
-class Check(NamedTuple):
+class CheckScript(NamedTuple):
     """A script, the exit codes that are failures, and the shell that runs it."""
 
     script: str
@@ -87,11 +89,11 @@ class Check(NamedTuple):
 
 def prove_clean(
     project: str,
-    check: Check,
+    check: CheckScript,
     environ: Mapping[str, str],
     protect: Sequence[str] = (),
     stop: StopFlag | None = None,
-    progress: Progress | None = None,
+    progress: ProofProgress | None = None,
     limit_s: float = LIMIT_S,
 ) -> CleanProof:
     """Run the check here, in a clean copy, and there with a syntax error in up to three source
@@ -127,12 +129,12 @@ class TookTooLong(Exception):
 
 
 class Trial(NamedTuple):
-    check: Check
-    progress: Progress
+    check: CheckScript
+    progress: ProofProgress
     stop: StopFlag | None
     deadline_s: float  # on the monotonic clock
 
-    def ask(self, step: str, cwd: str, env: Mapping[str, str]) -> Answer:
+    def ask(self, step: str, cwd: str, env: Mapping[str, str]) -> ProofResult:
         """Run the check in `cwd` and return its answer; `step` is shown as the progress.
 
         Raises `Skipped` if the user stopped it, `TookTooLong` after the deadline of the whole trial.
@@ -155,7 +157,7 @@ def _in_copy(
     project: str,
     environ: Mapping[str, str],
     protect: Sequence[str],
-    here: Answer,
+    here: ProofResult,
     trial: Trial,
 ) -> CleanProof:
     """Compare the check in a clean copy with its answer `here`; if they agree, plant errors in the
@@ -178,7 +180,8 @@ def _in_copy(
         if there.verdict != here.verdict:
             words = f"the check {_verb_for(here)} here and {_verb_for(there)} in a clean copy"
             return CleanProof(f"{words} ({there.how})")
-        tried = list(_sources(git, project, rules))
+        mentioned = os.fsencode(script) + b"\n" + here.said[-MENTIONED:]
+        tried = list(_sources(git, project, rules, mentioned))
         for source in tried:
             with _planted(os.path.join(path, source)):
                 answer = trial.ask(f"with a syntax error in {visible(source)}", path, env)
@@ -188,13 +191,13 @@ def _in_copy(
     return CleanProof(f"the check does not notice a syntax error in {where}")
 
 
-def _verb_for(answer: Answer) -> str:
+def _verb_for(answer: ProofResult) -> str:
     return {"pass": "passes", "fail": "fails", "error": "cannot be judged"}[answer.verdict]
 
 
 def _run_check(
-    check: Check, cwd: str, env: Mapping[str, str], stop: StopFlag | None, limit_s: float
-) -> Answer | None:
+    check: CheckScript, cwd: str, env: Mapping[str, str], stop: StopFlag | None, limit_s: float
+) -> ProofResult | None:
     """Run the check and return its answer; None if it was stopped or took longer than `limit_s`.
 
     The answer is `error` if it cannot start, prints `FATAL_ERROR:`, or exits with an unknown code.
@@ -218,19 +221,21 @@ def _run_check(
             stop_plan=((SIGTERM, 2.0),),
         )
     except process.CannotStart as problem:
-        return Answer("error", problem.reason, b"")
+        return ProofResult("error", problem.reason, b"")
     if ended.cut_by != "none":
         return None
     how = f"exit {ended.exit_code}" if ended.signal is None else f"signal {ended.signal}"
     if refused := re.search(rb"^FATAL_ERROR:[ \t]*(.+)", said, re.MULTILINE):
-        return Answer("error", visible(refused[1].decode("utf-8", "replace")[:SHOWN]), bytes(said))
+        return ProofResult(
+            "error", visible(refused[1].decode("utf-8", "replace")[:SHOWN]), bytes(said)
+        )
     verdict: Literal["pass", "fail", "error"] = (
         "fail" if ended.exit_code in check.fails else "error"
     )
-    return Answer("pass" if ended.exit_code == 0 else verdict, how, bytes(said))
+    return ProofResult("pass" if ended.exit_code == 0 else verdict, how, bytes(said))
 
 
-def _noticed(before: Answer, after: Answer, source: str) -> bool:
+def _noticed(before: ProofResult, after: ProofResult, source: str) -> bool:
     """Return whether the check fails because of the planted error.
 
     If it failed before, its exit code must differ, or its new output name the error or the file.
@@ -249,21 +254,43 @@ def _lines(said: bytes) -> set[bytes]:
     return set(re.sub(rb"\d+", b"", said).splitlines())
 
 
-def _sources(git: Git, project: str, rules: Rules) -> Iterator[str]:
+def _sources(git: Git, project: str, rules: Rules, mentioned: bytes) -> Iterator[str]:
     """Yield up to three tracked source files of the project, those that a check most likely depends
-    on first. Tests and protected files are left out."""
+    on first: files in directories that the check or its output names, then entry points. Tests and
+    protected files are left out."""
     answer = git.read(project, ["ls-files", "-z"])
     protected = rules.protected()
     paths = [os.fsdecode(path) for path in answer.out.split(b"\0") if path]
     sized = [
-        (_is_inner(path), -os.path.getsize(os.path.join(project, path)), path)
+        (
+            -_closeness(path, mentioned),
+            _is_inner(path),
+            -os.path.getsize(os.path.join(project, path)),
+            path,
+        )
         for path in paths
         if path.rpartition(".")[2] in SOURCES
         and TESTS.search(path) is None
         and not protected.match(os.fsencode(path), False)
         and os.path.isfile(os.path.join(project, path))
     ]
-    yield from (path for _, _, path in sorted(sized)[:MOST_TRIED])
+    yield from (path for *_, path in sorted(sized)[:MOST_TRIED])
+
+
+def _closeness(path: str, mentioned: bytes) -> int:
+    """Return how closely a text names the directory of a file, the deeper the closer: `aws/arn` in
+    `go test ./aws/arn/...` or in `FAIL example.com/sdk/aws/arn`. 0 if it does not, or names only a
+    directory at the top.
+
+    A file in that directory does not name it: the program that a check starts may test something
+    else than what is beside it.
+    """
+    folder = os.fsencode(os.path.dirname(path))
+    depth = folder.count(b"/")
+    if not depth or folder not in mentioned:
+        return 0
+    word = rb"(?<![\w-])" + re.escape(folder) + rb"(?![\w-]|/\w)"
+    return depth if re.search(word, mentioned) else 0
 
 
 def _is_inner(path: str) -> bool:

@@ -6,17 +6,23 @@ Not here: how the copy is laid out (`trees.copies`).
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from signal import SIGTERM
 
 from little_loops.engine.action_output import Streams
-from little_loops.engine.action_process import Workplace, cut_by, environment, run_program
+from little_loops.engine.action_process import (
+    OutputSink,
+    Workplace,
+    cut_by,
+    environment,
+    run_program,
+)
 from little_loops.engine.drive import ActionOutcome
 from little_loops.engine.resolve import Filled
 from little_loops.engine.run_trees import SNAPSHOT_S, RunTrees
 from little_loops.errors import StoreError
-from little_loops.fsm.commands import CleanCopy, RunShell
-from little_loops.fsm.path_text import listed, path_text
+from little_loops.fsm.commands import CopySource, RunShell
+from little_loops.fsm.path_text import listed_paths, path_text
 from little_loops.fsm.state import LoopState, Result
 from little_loops.system import process
 from little_loops.trees.git import Interrupted
@@ -59,7 +65,7 @@ def _run_held(
     at: Workplace,
     run: LoopState,
     command: RunShell,
-    wanted: CleanCopy,
+    wanted: CopySource,
     filled: Filled,
 ) -> ActionOutcome:
     """Lay out the copy, run `setup` if there is one, and then the check. Requires the lock of the
@@ -70,12 +76,15 @@ def _run_held(
     """
     copy, job = trees.copy, command.job
     existing_only = trees.loop.evidence.existing_only
+    undelivered = trees.undelivered(wanted.project)
+    targets = trees.named_like_targets(wanted.project)
+    left_out = (*_links_to_elsewhere(trees, wanted), *undelivered, *targets)
     path = copy.lay_out(
         wanted.project,
         wanted.reference,
         links=wanted.setup is None,
         existing_only=existing_only,
-        left_out=trees.new_links_out(wanted.first, wanted.project),
+        left_out=left_out,
     )
     there = at._replace(project=path)
     env = copy.environment(environment(at, run, job, filled.env))
@@ -84,7 +93,15 @@ def _run_held(
         if (failed := _set_up(there, command, setup, env)) is not None:
             return ActionOutcome(failed)
         _bound(trees, at)
-        copy.lay_out_protected(wanted.project, wanted.reference, existing_only=existing_only)
+        changed = trees.store.changed_paths(wanted.first, wanted.project)
+        copy.lay_out_again(
+            wanted.project,
+            wanted.reference,
+            changed,
+            existing_only=existing_only,
+            left_out=left_out,
+        )
+    trees.remove_compiled_in_linked()
     before = copy.differing()
     streams = Streams(at, job)
     shown = PathTranslator(streams, copy.whole.copy, copy.whole.real)
@@ -96,13 +113,58 @@ def _run_held(
     _bound(trees, at)
     if result.cut_by == "none" and (
         why := _why_copy_is_invalid(trees, wanted, before, copy.differing())
+        or _why_undelivered(trees, wanted, undelivered)
     ):
         result = result._replace(failure=why)
-    return ActionOutcome(result)
+    has_failed = result.exit_code != 0
+    warnings = tuple(_missing_in_copy(trees, undelivered, targets)) if has_failed else ()
+    return ActionOutcome(result, warnings=warnings)
+
+
+def _links_to_elsewhere(trees: RunTrees, wanted: CopySource) -> Iterator[str]:
+    """Yield the new links that the copy must not have: what they lead to is not delivered.
+
+    A new link to an ignored directory stays, unless it stands for files that were there before: it
+    may lead to what the check builds.
+    """
+    yield from trees.new_links_out(wanted.first, wanted.project)
+    links = trees.new_links_to_ignored(wanted.first, wanted.project)
+    yield from (one.path for one in links if one.replaces)
+
+
+def _why_undelivered(trees: RunTrees, wanted: CopySource, before: Sequence[str]) -> str | None:
+    """Return why a check in the copy proves nothing, because a commit would no longer include what
+    it saw; else None. `before` is what the copy was laid out without."""
+    hidden = sorted(set(trees.undelivered(wanted.project)).difference(before))
+    if not hidden:
+        return None
+    return f"while it ran, something made git ignore {listed_paths(hidden, len(hidden))}"
+
+
+def _missing_in_copy(
+    trees: RunTrees, undelivered: Sequence[str], targets: Sequence[str]
+) -> Iterator[str]:
+    """Yield warnings about files that a check in the copy may have missed, each once."""
+    if undelivered:
+        yield from trees.once(
+            "ignored by git since the run started, so not in the clean copy:"
+            f" {listed_paths(undelivered, len(undelivered))}"
+        )
+    if targets:
+        yield from trees.once(
+            "new and named like a `make` target of the check, so not in the clean copy:"
+            f" {listed_paths(targets, len(targets))}; declare the target as `.PHONY`"
+        )
+    if paths := trees.rules.not_yours:
+        yield from trees.once(
+            "ignored by git, and made or changed while a run worked, so the clean copy does not have"
+            f" it as it is here: {listed_paths(paths, len(paths))}; if the check needs it, make it again"
+            " yourself, or use `setup`"
+        )
 
 
 def _why_copy_is_invalid(
-    trees: RunTrees, wanted: CleanCopy, before: frozenset[str], after: frozenset[str]
+    trees: RunTrees, wanted: CopySource, before: frozenset[str], after: frozenset[str]
 ) -> str | None:
     """Return why a check in the copy proves nothing, because something changed the copy; else None.
 
@@ -112,7 +174,7 @@ def _why_copy_is_invalid(
     # Also what differed before the check began: they were laid out just before that.
     protected = sorted(path for path in before | after if trees.copy.is_protected(path))
     if protected:
-        named = listed(protected, len(protected))
+        named = listed_paths(protected, len(protected))
         exempt = f"if the check writes there itself, add `!/{path_text(protected[0])}` to `protect`"
         named = f"while it ran, something changed protected files in the clean copy: {named}"
         return f"{named}; {exempt}"
@@ -121,7 +183,7 @@ def _why_copy_is_invalid(
         path for path in after - before if mine(path) and not within(path, wanted.writes)
     )
     if others:
-        named = listed(others, len(others))
+        named = listed_paths(others, len(others))
         return (
             f"while it ran, something changed {named} in the clean copy, which never happened here"
         )
@@ -170,7 +232,7 @@ class PathTranslator:
     A path may arrive in two chunks, so the end of a chunk is held back if it could begin one.
     """
 
-    def __init__(self, streams: Streams, copy: str, project: str) -> None:
+    def __init__(self, streams: OutputSink, copy: str, project: str) -> None:
         self._streams = streams
         self._old, self._new = os.fsencode(copy), os.fsencode(project)
         self._held = {"stdout": b"", "stderr": b""}

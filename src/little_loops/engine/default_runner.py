@@ -10,7 +10,7 @@ from little_loops.engine.drive import ActionOutcome
 from little_loops.engine.resolve import Filled
 from little_loops.engine.runner_world import ActionResult
 from little_loops.engine.shell_actions import run_shell
-from little_loops.fsm.actions import Agent, Builtin, Shell, action_of_event
+from little_loops.fsm.actions import Agent, Builtin, Loop, Shell, action_of_event
 from little_loops.fsm.commands import Job, RunAgent, RunShell
 from little_loops.fsm.schema import KILL_GRACE_S, HostOptions
 from little_loops.fsm.state import FileRef, LoopState, Result
@@ -72,7 +72,7 @@ def _act(
             from little_loops.engine.agent_actions import run_agent  # only agents pay for hosts
 
             return run_agent(at, RUN, RunAgent(job, text, is_slash, HostOptions(), ""), filled)
-        case Builtin(name):
+        case Builtin(name) | Loop(name):
             return ActionOutcome(
                 Result(None, 0, failure=f"`{name}` only works inside a stored run")
             )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from little_loops.engine.run_trees import SNAPSHOT_S, RunTrees
 from little_loops.errors import StorageError, StoreError
-from little_loops.fsm.commands import PutBack, RestoreProtected, TakeSnapshot
+from little_loops.fsm.commands import PutBack, RestoreProtected, TakeSnapshot, TreeCommand
 from little_loops.fsm.evidence import forbidden
 from little_loops.fsm.happenings import (
     Happening,
@@ -22,13 +22,13 @@ from little_loops.fsm.happenings import (
     SnapshotTaken,
     StoreFailed,
 )
-from little_loops.fsm.path_text import listed, path_text
+from little_loops.fsm.path_text import listed_paths, path_text
 from little_loops.fsm.state import Changed
 from little_loops.system.own_command import path_with_own_command
 from little_loops.trees import model
 from little_loops.trees.git import Interrupted
 from little_loops.trees.guard import Guard, leads_out
-from little_loops.trees.rules import in_cache
+from little_loops.trees.rules import in_cache_directory
 from little_loops.trees.start import MAX_AROUND
 from little_loops.trees.walk import NEVER_NS
 
@@ -43,8 +43,8 @@ STOPPED_BYTES = 16 << 20
 
 def take_snapshot(world: LocalWorld, command: TakeSnapshot) -> Happening:
     if command.ending is None or command.ending.status == "completed":
-        return _with_trees(world, command, lambda trees: _snapshot(world, trees, command))
-    return _with_trees(world, command, lambda trees: _last_snapshot(world, trees, command))
+        return with_trees(world, command, lambda trees: _snapshot(world, trees, command))
+    return with_trees(world, command, lambda trees: _last_snapshot(world, trees, command))
 
 
 def restore_protected(world: LocalWorld, command: RestoreProtected) -> Happening:
@@ -64,7 +64,7 @@ def restore_protected(world: LocalWorld, command: RestoreProtected) -> Happening
         at = world.clock.now()
         return PathsRestored(at, "protected", done.paths, done.failed, command.ending)
 
-    return _with_trees(world, command, restore)
+    return with_trees(world, command, restore)
 
 
 def put_back(world: LocalWorld, command: PutBack) -> Happening:
@@ -75,7 +75,7 @@ def put_back(world: LocalWorld, command: PutBack) -> Happening:
 
     def put(trees: RunTrees) -> PathsRestored:
         now = trees.store.snapshot(trees.rules, command.reference)
-        tampered = _tampered(trees, command.reference, now.guard)
+        tampered = tampered_since(trees, command.reference, now.guard)
         protected = frozenset(forbidden(trees.loop.evidence, tampered))
         outside = _outside(trees, command.project, now.project, command.reference, tampered)
         paths = tuple(path for path in outside if path not in protected)
@@ -83,12 +83,12 @@ def put_back(world: LocalWorld, command: PutBack) -> Happening:
         done = trees.store.put_back(trees.rules, command.project, paths, patch)
         return PathsRestored(world.clock.now(), "outside", done.paths, done.failed, command.ending)
 
-    return _with_trees(world, command, put)
+    return with_trees(world, command, put)
 
 
-def _with_trees(
+def with_trees(
     world: LocalWorld,
-    command: TakeSnapshot | RestoreProtected | PutBack,
+    command: TreeCommand,
     look: Callable[[RunTrees], Happening],
 ) -> Happening:
     """Run `look` with the trees. A stop interrupts it, unless the run is ending anyway.
@@ -129,21 +129,22 @@ def _last_snapshot(
     taken = store.last_snapshot(trees.rules, command.reference, git, budget)
     if isinstance(taken, model.Snapshot):
         return _compare_snapshot(world, trees, command, taken)
-    tampered = _tampered(trees, command.reference, taken.guard)
+    tampered = tampered_since(trees, command.reference, taken.guard)
     now = world.clock.now()
     return SnapshotCut(now, command.when, command.ending, taken.guard, tampered)
 
 
 def _snapshot(world: LocalWorld, trees: RunTrees, command: TakeSnapshot) -> SnapshotTaken:
     """Take a snapshot and compare it. Before an action, first remove caches beside protected paths,
-    and what an action put into the directory of our own command."""
+    what Python compiled since the run started, and what an action put into the directory of our own
+    command."""
     store, rules = trees.store, trees.rules
     if command.when == "before":
         # It is first on the action's PATH and inside the project: an agent could put a false `sh`
         # there.
         path_with_own_command(world.writer.data, None)
     if command.when == "before" and command.reference is not None:
-        store.remove_caches(rules, command.reference)
+        store.remove_caches(rules, command.reference, trees.began_ns)
     is_end = command.when in ("end", "last")
     taken = store.snapshot(rules, command.reference, trees.began_ns if is_end else NEVER_NS)
     return _compare_snapshot(world, trees, command, taken)
@@ -155,7 +156,7 @@ def _compare_snapshot(
     """Return the snapshot with what changed since the ones that the command names, and with
     warnings."""
     is_first = command.since is None
-    tampered = _tampered(trees, command.reference, taken.guard)
+    tampered = tampered_since(trees, command.reference, taken.guard)
     return SnapshotTaken(
         world.clock.now(),
         command.when,
@@ -185,15 +186,21 @@ def _is_before_success(command: TakeSnapshot) -> bool:
 def _last_warnings(trees: RunTrees, command: TakeSnapshot, taken: model.Snapshot) -> Iterator[str]:
     """Yield the warnings that come before a run succeeds, each once in a run."""
     yield from trees.changed_installed()
-    for path in trees.new_links_out(next(iter(command.compare), None), taken.project):
+    first = next(iter(command.compare), None)
+    for path in trees.new_links_out(first, taken.project):
         yield from trees.once(
             f"`{path_text(path)}` is a new link out of the project, so what it points to is not"
             " delivered with it"
         )
+    for link in trees.new_links_to_ignored(first, taken.project):
+        yield from trees.once(
+            f"`{path_text(link.path)}` is a new link to something that git ignores, so what it points"
+            " to is not delivered with it"
+        )
     if paths := trees.tracked_since_start(taken.project):
         yield from trees.once(
-            "ignored when the run started and tracked by git now, so the clean copy does not have it,"
-            f" but that of a new run does: {listed(paths, len(paths))}"
+            "git ignored these files when the run started and tracks them now, so this run's clean copy"
+            f" does not contain them; a new run's will: {listed_paths(paths, len(paths))}"
         )
 
 
@@ -211,7 +218,7 @@ def _changed(trees: RunTrees, before: str | None, after: str) -> Changed:
     return trees.store.changed(before, after, trees.rules.scope)
 
 
-def _tampered(trees: RunTrees, reference: str | None, guard: str) -> tuple[PathChange, ...]:
+def tampered_since(trees: RunTrees, reference: str | None, guard: str) -> tuple[PathChange, ...]:
     """Return the protected paths that differ from the reference, except those in the scopes of
     other runs; nothing without a reference."""
     if reference is None:
@@ -244,8 +251,11 @@ def _outside(
     if before is None or before == after or trees.loop.scope_writes == "ignore":
         return ()
     found = trees.store.outside(before, after, trees.rules.scope, trees.others())
-    # An agent that runs the tests leaves caches anywhere.
-    found = tuple(path for path in found if not in_cache(path) or path in trees.rules.caches)
+    # An agent that runs the tests leaves caches anywhere. Python also imports a compiled file that
+    # is not in a cache, so that counts.
+    found = tuple(
+        path for path in found if not in_cache_directory(path) or path in trees.rules.caches
+    )
     if not found or reference is None:
         return found
     # What equals its reference was restored, by us or by the agent.
@@ -256,12 +266,12 @@ def _outside(
 def _first_warnings(trees: RunTrees, taken: model.Snapshot) -> Iterator[str]:
     """Yield the warnings that come before the first agent action."""
     if taken.unstored:
-        paths = listed(taken.unstored, len(taken.unstored))
+        paths = listed_paths(taken.unstored, len(taken.unstored))
         yield f"too large to store, so it cannot be restored: {paths}"
     guard = trees.store.guard(taken.guard)
     yield from _link_warnings(guard)
-    if out := [path for path in guard.links() if leads_out(trees.project, path)]:
-        paths = listed(out, len(out))
+    if out := [path for path in guard.links() if leads_out(trees.place, path)]:
+        paths = listed_paths(out, len(out))
         yield f"protected links point out of the project, where changes are not detected: {paths}"
     if trees.loop.evidence.clean and trees.rules.prefix and trees.rules.around is None:
         yield (

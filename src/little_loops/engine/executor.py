@@ -18,9 +18,10 @@ from little_loops.engine.runner_world import ActionRunner as ActionRunner
 from little_loops.engine.runner_world import EventCallback, RunnerActions, RunnerWorld
 from little_loops.fsm.commands import Ending
 from little_loops.fsm.happenings import Started
+from little_loops.fsm.plain import encode
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.signal_detector import SignalDetector
-from little_loops.fsm.state import LoopState, result_to_dict
+from little_loops.fsm.state import LoopState
 from little_loops.records import NamedTuple
 from little_loops.system.stops import StopFlag
 
@@ -121,7 +122,7 @@ def result_of(
         iterations=run.iteration,
         terminated_by=ending.reason,
         duration_ms=run.ran_ms,
-        captured={name: result_to_dict(result) for name, result in run.captured.items()},
+        captured={name: encode(result) for name, result in run.captured.items()},
         handoff=handed_off,
         continuation_prompt=continuation,
     )

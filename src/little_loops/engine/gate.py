@@ -1,7 +1,8 @@
 """Let the agents of one run start: each turn needs a slot, and then what it may cost.
 
 A turn that was admitted keeps what it has until its action has ended, or until the run does
-something else. While it waits, the run's clock stands still: waiting for others is queueing.
+something else; a session that was admitted, until it has started. The run's clock stops while it
+waits: waiting for others is queueing.
 
 Not here: the rules (`fsm.admission`, `fsm.budgets`), slots (`spending.slots`) and reservations
 (`spending.reservations`) themselves.
@@ -11,21 +12,26 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from little_loops.engine.action_process import Workplace
-from little_loops.engine.local_world import LocalWorld, Services
+from little_loops.engine.local_world import LocalWorld
 from little_loops.errors import StorageError
-from little_loops.fsm.budgets import Deny, Wait
+from little_loops.fsm.budgets import Deny, WaitForTurns
 from little_loops.fsm.commands import Admit
 from little_loops.fsm.happenings import Admitted, Denied, Happening, Queued, StopAsked
-from little_loops.fsm.ledger import AgentTurn, Reservation, turn_id
+from little_loops.fsm.ledger import AgentTurn, Reservation, session_id, turn_id
 from little_loops.fsm.state import AgentWaitKind, LoopState
 from little_loops.records import NamedTuple
 from little_loops.runs.claims import nesting
 from little_loops.spending.reservations import Reserved, reserve
-from little_loops.spending.rules import Rules
-from little_loops.spending.slots import VARIABLE, Busy, Queue, Slot, Turn
+from little_loops.spending.rules import SpendingRules
+from little_loops.spending.slots import VARIABLE, Busy, Queue, QueuePosition, Slot
+
+if TYPE_CHECKING:
+    from little_loops.spending.shares import Share
 
 POLL_S = 0.1
 MOST_NAMED = 3
@@ -38,10 +44,10 @@ class Blocked(NamedTuple):
     reason: str
 
 
-class Gate:
+class AgentAdmission:
     """What the agents of one run have to ask before they start."""
 
-    def __init__(self, rules: Rules, root: str, *, over_budget: bool = False) -> None:
+    def __init__(self, rules: SpendingRules, root: str, *, over_budget: bool = False) -> None:
         """`root` is the project. With `over_budget`, amounts are not checked, only how often agents
         start."""
         self._rules = rules
@@ -50,7 +56,9 @@ class Gate:
         self._queue: Queue | None = None
         self._slot: Slot | None = None
         self._reserved: Reserved | None = None
-        self._admitted: tuple[int, int] | None = None
+        self._admitted: str | None = None
+        self._shares: tuple[Share, ...] = ()
+        self._share_usd: float | None = None
 
     def admit(self, world: LocalWorld, run: LoopState, command: Admit) -> Happening:
         """Admit a turn: take a slot and reserve its cost. A turn that is already admitted stays so.
@@ -58,7 +66,7 @@ class Gate:
         If it has to wait, return `Queued`; with `command.waits`, wait first, as long as the kind of
         wait is the same. `Denied` and `StopAsked` give everything back. Raises `StorageError`.
         """
-        turn = (command.step, command.attempt)
+        turn = _turn_of(run, command)
         found: Blocked | Deny | StopAsked | None = None
         if self._admitted != turn:
             found = self._try(world, run, command)
@@ -76,12 +84,18 @@ class Gate:
                 return found
             case None:
                 self._admitted = turn
-                return Admitted(at, None if self._reserved is None else self._reserved.usd)
+                return Admitted(at, self._allowed_usd())
+
+    def _allowed_usd(self) -> float | None:
+        """Return what the admitted turn may cost: the smaller of its reservation and its share."""
+        reserved = None if self._reserved is None else self._reserved.usd
+        share = self._share_usd if self._shares else None
+        return min((usd for usd in (reserved, share) if usd is not None), default=None)
 
     def _wait(
         self, world: LocalWorld, run: LoopState, command: Admit, blocked: Blocked
     ) -> Blocked | Deny | StopAsked | None:
-        """Wait for others to end their turns; meanwhile the run's clock stands still.
+        """Wait for others to end their turns; the run's clock stops meanwhile.
 
         Returns None when the turn can start, or what it has to wait for now, if that is something
         else.
@@ -100,7 +114,48 @@ class Gate:
         return found
 
     def _try(self, world: LocalWorld, run: LoopState, command: Admit) -> Blocked | Deny | None:
-        return self._take_slot(world, run) or self._reserve(world, run, command)
+        """Take a slot, a share of the limits above, and a reservation, in this order."""
+        if (busy := self._take_slot(world, run)) is not None:
+            return busy
+        shares = world.services.shares
+        if not shares:
+            return self._reserve(world, run, command)
+        share = self._take_share(shares, command.most_usd)
+        if isinstance(share, Blocked | Deny):
+            return share
+        found = self._reserve(world, run, command._replace(most_usd=share))
+        if found is not None:
+            self._give_back()
+        return found
+
+    def _take_share(
+        self, shares: Sequence[Share], most_usd: float | None
+    ) -> Blocked | Deny | float | None:
+        """Reserve a share of the limits of the runs above. Return what it is, None for no limit."""
+        from little_loops.spending.shares import NoShare, take  # few runs have limits above
+
+        found = take(shares, most_usd)
+        if isinstance(found, NoShare):
+            if found.waits:
+                return Blocked("budget", found.reason)
+            return Deny("budget", found.reason, limit=found.limit)
+        self._shares, self._share_usd = tuple(shares), found
+        return found
+
+    def _give_back(self, turn: AgentTurn | None = None) -> None:
+        """Replace the share of the admitted turn by what it cost: all of it, if that is unknown;
+        nothing without a turn."""
+        if not self._shares:
+            return
+        from little_loops.spending.shares import settle
+
+        shares, self._shares = self._shares, ()
+        cost_usd, tokens = 0.0, 0
+        if turn is not None:
+            known = turn.cost_usd
+            cost_usd = (self._share_usd or 0.0) if known is None else known
+            tokens = turn.tokens
+        settle(shares, cost_usd, tokens)
 
     def _take_slot(self, world: LocalWorld, run: LoopState) -> Blocked | None:
         """Take a slot, or a place in the queue. Return None if the turn has a slot or does not need
@@ -108,7 +163,7 @@ class Gate:
         if self._rules.slots is None or self._slot is not None:
             return None
         if self._queue is None:
-            turn = Turn(self._project, run.loop, run.run, os.getpid())
+            turn = QueuePosition(self._project, run.loop, run.run, os.getpid())
             self._queue = Queue(self._rules.slots, turn, world.services.environ)
         found = self._queue.take()
         if isinstance(found, Busy):
@@ -121,17 +176,16 @@ class Gate:
         if self._rules.user is None and self._rules.project is None:
             return None
         environ = world.services.environ
-        turn = turn_id(run.run, command.step, command.attempt)
         found = reserve(
             self._rules,
-            Reservation(turn, 0, self._project, run.loop, run.run),
+            Reservation(_turn_of(run, command), 0, self._project, run.loop, run.run),
             command.most_usd,
             environ,
             nesting(environ).runs,
             over_budget=self._over_budget,
         )
         match found:
-            case Wait():
+            case WaitForTurns():
                 return Blocked("budget", found.reason)
             case Deny():
                 return found
@@ -154,15 +208,23 @@ class Gate:
         Without a reservation, return the turn, for the caller to record. Raises `StorageError`; the
         reservation then stays in the ledger.
         """
+        self._give_back(turn)
         if self._reserved is None:
             return turn
         reserved, self._reserved = self._reserved, None
         reserved.release(charged(turn, reserved.line))
         return None
 
+    def hand_over(self) -> Permit:
+        """Return what the admitted session holds; this gate no longer has it."""
+        permit = Permit(self._slot, self._reserved)
+        self._slot = self._reserved = self._admitted = None
+        return permit
+
     def release(self) -> None:
         """Cancel the reservation, free the slot and leave the queue; a second call does nothing."""
         self._admitted = None
+        self._give_back()
         if self._reserved is not None:
             reserved, self._reserved = self._reserved, None
             reserved.cancel()
@@ -175,24 +237,46 @@ class Gate:
                 queue.leave()
 
 
-def slot_of_session(slots: int, run: LoopState, root: str, services: Services) -> int | None:
-    """Wait for the slot of a session that outlives this process. Return its lock, which the session
-    has to inherit and the caller has to close; None if a stop was requested meanwhile."""
-    turn = Turn(os.path.realpath(root), run.loop, run.run, os.getpid())
-    queue = Queue(slots, turn, services.environ)
-    is_announced = False
-    try:
-        while isinstance(found := queue.take(), Busy):
-            if not is_announced:
-                services.say(f"Waiting to start a session: {busy_text(found)}")
-                is_announced = True
-            if services.stop is None:
-                time.sleep(POLL_S)
-            elif services.stop.wait(POLL_S):
-                return None
-        return found.descriptor
-    finally:
-        queue.leave()
+def _turn_of(run: LoopState, command: Admit) -> str:
+    """Return the id that the ledger has for what asks to start."""
+    name = session_id if command.is_session else turn_id
+    return name(run.run, command.step, command.attempt)
+
+
+class Permit:
+    """What an admitted session holds until it has started: a slot, and what it may cost."""
+
+    def __init__(self, slot: Slot | None, reserved: Reserved | None) -> None:
+        self._slot = slot
+        self._reserved = reserved
+
+    @property
+    def usd(self) -> float | None:
+        return None if self._reserved is None else self._reserved.usd
+
+    @property
+    def kept_open(self) -> tuple[int, ...]:
+        """Return the lock of the slot, which the session has to inherit."""
+        return () if self._slot is None else (self._slot.descriptor,)
+
+    def settle(self, turn: AgentTurn) -> AgentTurn | None:
+        """Charge the session what was reserved for it, because it reports nothing. Return None;
+        without a reservation, return the turn, for the caller to record. Raises `StorageError`."""
+        if self._reserved is None:
+            return turn
+        reserved, self._reserved = self._reserved, None
+        reserved.release(charged(turn, reserved.line))
+        return None
+
+    def close(self) -> None:
+        """Close the slot, which stays locked while the session runs; a reservation that was not
+        settled is cancelled."""
+        if self._reserved is not None:
+            reserved, self._reserved = self._reserved, None
+            reserved.cancel()
+        if self._slot is not None:
+            slot, self._slot = self._slot, None
+            os.close(slot.descriptor)
 
 
 def charged(turn: AgentTurn, reservation: Reservation) -> AgentTurn:
@@ -205,7 +289,7 @@ def charged(turn: AgentTurn, reservation: Reservation) -> AgentTurn:
 
 
 def busy_text(busy: Busy) -> str:
-    """Return what a turn waits for: `both agent slots are in use, by fix-types in shop and …`."""
+    """Return what a turn waits for: `both agent slots are in use by fix-types in shop and …`."""
     number = {1: "the agent slot is", 2: "both agent slots are"}.get(
         busy.slots, f"all {busy.slots} agent slots are"
     )
@@ -217,4 +301,4 @@ def busy_text(busy: Busy) -> str:
     queued = f"; {busy.before} earlier in the queue" if busy.before else ""
     if len(busy.holders) < busy.slots:
         return f"other agents are first in the queue for a slot{queued}"
-    return f"{number} in use, by {by}{queued}"
+    return f"{number} in use by {by}{queued}"

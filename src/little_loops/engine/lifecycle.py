@@ -10,23 +10,31 @@ which subscribes to the events), the library's interface to this (`persistent_ex
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
+from little_loops import __version__
 from little_loops.engine.action_process import Workplace, inherited
 from little_loops.engine.drive import drive, new_run
 from little_loops.engine.local_world import LocalWorld, Services, SessionNote, end_processes
-from little_loops.errors import StorageError, StoreError, UsageError
+from little_loops.errors import StorageError, UsageError
 from little_loops.fsm.commands import Ending
 from little_loops.fsm.endings import is_gate, not_resumable
-from little_loops.fsm.evidence import has_agent, tampering_of, trees_of, wants_evidence
+from little_loops.fsm.evidence import (
+    has_agent,
+    needs_evidence,
+    trees_of,
+    turned_off,
+    wants_evidence,
+)
 from little_loops.fsm.happenings import Happening, Resumed, Started
 from little_loops.fsm.limits import iterations_allowed
-from little_loops.fsm.path_text import listed
+from little_loops.fsm.path_text import listed_paths
 from little_loops.fsm.schema import FSMLoop
-from little_loops.fsm.state import UNFINISHED, Answer, Limits, LoopState, Result
+from little_loops.fsm.state import UNFINISHED, Answer, Counted, Limits, LoopState, Result
 from little_loops.fsm.timestamps import timestamp, wall_ms_of
+from little_loops.fsm.turn_hosts import host_of, is_turn_open, turn_attempt
 from little_loops.fsm.values import written_env
 from little_loops.records import NamedTuple
 from little_loops.reporting.lines import PlainLines
@@ -35,11 +43,12 @@ from little_loops.reporting.observers import Observers
 from little_loops.reporting.reporter import Reporter
 from little_loops.runs import storage
 from little_loops.runs.claims import Claim, alive, claim, nested_in, nesting
+from little_loops.runs.config_files import NOTIFY, mentions, user_config
 from little_loops.runs.history import archive
 from little_loops.runs.layout import RunFiles
 from little_loops.runs.output_files import RunOutput, rescue
 from little_loops.runs.project import loops_of, resolve_scope
-from little_loops.runs.seals import Sealing, release_name
+from little_loops.runs.sealed import release_name
 from little_loops.runs.storage import RunWriter
 from little_loops.runs.stored_run import StoredRun, current, find, take_over
 from little_loops.system import process_tree
@@ -49,8 +58,14 @@ from little_loops.system.own_command import path_with_own_command
 from little_loops.system.user_state import has_edits, state_home
 
 if TYPE_CHECKING:
+    from little_loops.engine.event_hooks import EventHooks
+    from little_loops.engine.gate import Permit
+    from little_loops.engine.notifying import Notifier
     from little_loops.engine.run_trees import RunTrees
-    from little_loops.spending.rules import Rules
+    from little_loops.engine.worktree_runs import WorktreePlace
+    from little_loops.runs.imported import Imported
+    from little_loops.runs.seals import Sealing
+    from little_loops.spending.rules import SpendingRules
 
 ARCHIVED = ("completed", "failed", "stopped")
 
@@ -81,9 +96,14 @@ def nested_request(request: RunRequest, environ: Mapping[str, str]) -> RunReques
 
 
 class RunOutcome(NamedTuple):
+    """How a run ended; `permit` is for the session that the ending asks for, if agents have
+    limits; `notifier` is still sending notifications."""
+
     run: LoopState
     ending: Ending
     files: RunFiles
+    permit: Permit | None = None
+    notifier: Notifier | None = None
 
 
 # ── starting ───────────────────────────────────────────────────────────────────────────────────
@@ -96,7 +116,7 @@ def start(loop: FSMLoop, request: RunRequest, services: Services) -> RunOutcome:
     `ConflictError` if another run holds the name or scope, `WaitStopped` in the queue,
     `StorageError`.
     """
-    return _start_next_session(_start(loop, request, services), loop, request, services)
+    return _after_release(_start(loop, request, services), loop, request, services)
 
 
 def _start(loop: FSMLoop, request: RunRequest, services: Services) -> RunOutcome:
@@ -104,12 +124,18 @@ def _start(loop: FSMLoop, request: RunRequest, services: Services) -> RunOutcome
     it."""
     run_id = new_run_id()
     if request.queue:
-        _refuse_early(request)
+        _refuse_early(request, services)
     with ExitStack() as stack:
-        stack.enter_context(_claim(loop, request.scope or loop.scope, request, services, run_id))
-        _archive_previous(request, services)
-        clock = _clock(services, 0)
-        rules = _rules(loop, {**loop.context, **request.context}, request, services)
+        worktree = _own_worktree(loop, run_id, request, services)
+        place = None if worktree is None else worktree.project
+        scope = request.scope or loop.scope
+        stack.enter_context(_claim(loop, scope, request, services, run_id, place))
+        before = _archive_previous(request, services)
+        evidence = evidence_of(loop, request, services)
+        if evidence == "on":
+            _settle_interrupted_turns(request, services, run_id, before)
+        clock = clock_for(services, 0)
+        rules = rules_for(loop, {**loop.context, **request.context}, request, services)
         run = new_run(
             loop,
             run_id,
@@ -117,59 +143,103 @@ def _start(loop: FSMLoop, request: RunRequest, services: Services) -> RunOutcome
             context=request.context,
             scope=request.scope,
             limits=request.limits,
-            evidence=_evidence(loop, request, services),
+            evidence=evidence,
             metered=rules is not None,
         )
-        kept = {"run": run_id, "loop": loop.to_dict(), "context": dict(run.context)}
+        kept = {
+            "run": run_id,
+            "loop": loop.to_dict(),
+            "context": dict(run.context),
+            "version": __version__,
+        }
         if request.host:
             kept["host"] = dict(request.host)
         if request.file is not None:
             kept["file"] = request.file
         if request.until is not None:
             kept["until"] = dict(request.until)
+        if worktree is not None:
+            kept["worktree"] = worktree.written()
         release_name(request.root, request.name, services.environ)
-        sealing = _sealing(run, request, services)
+        sealing = sealing_of(run, request, services)
         writer = storage.create(request.root, request.name, kept, sealing)
         stack.callback(writer.close)
         started = Started(clock.now())
-        return _carry_out(loop, run, started, request, services, writer, clock, rules=rules)
+        return carry_out(
+            loop,
+            run,
+            started,
+            request,
+            services,
+            writer,
+            clock,
+            rules=rules,
+            place=place,
+            worktree=worktree,
+        )
 
 
-def _evidence(loop: FSMLoop, request: RunRequest, services: Services) -> str | None:
+def _own_worktree(
+    loop: FSMLoop, run_id: str, request: RunRequest, services: Services
+) -> WorktreePlace | None:
+    """Return the place for the worktree of a run; None if it works in the project. Raises
+    `UsageError` if there can be none."""
+    if loop.worktree is None:
+        return None
+    from little_loops.engine.worktree_runs import choose_place  # few runs have worktrees
+
+    root = os.path.realpath(request.root)
+    name = request.name.partition("@")[2] or loop.name
+    return choose_place(root, root, loop.name, run_id, name, request.name, services.environ)
+
+
+def evidence_of(loop: FSMLoop, request: RunRequest, services: Services) -> str | None:
     """Return `on`, or why the run keeps no evidence; None if no agent works in the loop.
 
-    Warns if evidence cannot be kept although nobody turned it off.
+    Warns if evidence cannot be kept although nobody turned it off. Raises `UsageError` if the loop
+    has settings that depend on it, and a repository is there, but cannot be used: an agent of an
+    earlier run may have damaged it.
     """
-    if not (wants_evidence(loop) or loop.evidence.enabled is False):
-        return None
+    if not wants_evidence(loop):
+        return turned_off(loop)
     from little_loops.engine.run_trees import evidence_for  # loops without agents pay nothing
+    from little_loops.trees.repository_files import repository_of
 
     kept = evidence_for(loop, request.root, services.environ, wanted=request.evidence)
     if kept not in ("on", "off", None):
+        if needs_evidence(loop) and repository_of(request.root) is not None:
+            raise UsageError(
+                f"the evidence that this loop asks for cannot be recorded: {kept}",
+                "repair the repository, or run the loop with `--no-evidence`",
+            )
         services.warn(f"warning: no evidence is recorded of what agents change: {kept}")
     return kept
 
 
-def _rules(
+def rules_for(
     loop: FSMLoop, context: Mapping[str, Any], request: RunRequest, services: Services
-) -> Rules | None:
+) -> SpendingRules | None:
     """Return the limits on agents from the config files, or None if there are none; loops without
     agents do not read them. Raises `UsageError`."""
     if not has_agent(loop._replace(context=context)):
         return None
-    from little_loops.spending.rules import rules_of
+    from little_loops.spending.rules import SpendingRules, rules_of
 
-    return rules_of(request.root, services.environ)
+    return rules_of(request.root, services.environ) or (
+        SpendingRules() if services.shares else None
+    )
 
 
-def _sealing(run: LoopState, request: RunRequest, services: Services) -> Sealing | None:
+def sealing_of(run: LoopState, request: RunRequest, services: Services) -> Sealing | None:
     """Return how the run's files are sealed, so that what agents write into them does not count.
 
     None without evidence, or if the user's state directory is inside the project.
     """
     if trees_of(run) is None:
         return None
-    from little_loops.trees.git import is_inside  # loops without agents pay nothing
+    # Loops without agents pay nothing.
+    from little_loops.runs.seals import Sealing
+    from little_loops.trees.git import is_inside
 
     home = os.path.realpath(state_home(services.environ))
     if is_inside(home, os.path.realpath(request.root)):
@@ -183,17 +253,22 @@ def new_run_id() -> str:
 
 
 def _claim(
-    loop: FSMLoop, scope: tuple[str, ...], request: RunRequest, services: Services, run_id: str
+    loop: FSMLoop,
+    scope: tuple[str, ...],
+    request: RunRequest,
+    services: Services,
+    run_id: str,
+    place: str | None = None,
 ) -> Claim:
     """Claim the run's name and scope; with `request.queue`, wait for them. Tell other runs of the
-    project that this one starts.
+    project that this one starts. `place` is where the run works, if that is not the project.
 
     Raises `ConflictError` if another run holds them, `WaitStopped` if a stop ended the wait.
     """
     taken = claim(
         request.root,
         request.name,
-        resolve_scope(request.root, scope),
+        resolve_scope(place or request.root, scope),
         run_id,
         loop=loop.name,
         started_at=timestamp(wall_ms()),
@@ -211,27 +286,72 @@ def _claim(
     return taken
 
 
-def _archive_previous(request: RunRequest, services: Services) -> None:
+def _archive_previous(request: RunRequest, services: Services) -> LoopState | None:
     """Archive the previous run of this name; raise `UsageError` if it is unfinished, except with
-    `fresh`.
-
-    Then processes that it left are ended, and protected files that its agent may have changed are
-    restored.
-    """
+    `fresh`. Then processes that it left are ended, and it is returned."""
     before = _unfinished(request)
+    if before is not None:
+        _report_crash(before, services)
     if before is not None and not request.fresh:
         raise unfinished(request.name, before.run, has_file=request.until is None)
-    if request.fresh:  # otherwise there is no unfinished run
-        _end_orphans_of(RunFiles(request.root, request.name))
-    restored = () if before is None else _restore_after_cut_turn(before, services)
-    past = archive(request.root, request.name)
-    if restored and past is not None:
-        from little_loops.engine.run_trees import CUT_TURN_PATCH  # loops without agents pay nothing
+    files = RunFiles(request.root, request.name)
+    was_killed = before is None or before.run.status == "running"  # None, if it is damaged
+    if request.fresh and was_killed and any(map(os.path.lexists, (files.state, files.events))):
+        _end_orphans_of(files)  # without `fresh`, there is no unfinished run
+    archive(request.root, request.name)
+    return None if before is None else before.run
 
-        patch = os.path.relpath(os.path.join(past.data, CUT_TURN_PATCH), request.root)
+
+def _settle_interrupted_turns(
+    request: RunRequest, services: Services, run_id: str, before: LoopState | None
+) -> None:
+    """Restore protected files that changed while an agent or a check of a killed run worked, before
+    the run `run_id` takes them as its reference; `before` is the unfinished run that was archived.
+
+    Warns about them, and about those that were not restored, because that failed or the loop does
+    not want it.
+    """
+    from little_loops.engine import interrupted_turns  # loops without agents pay nothing
+
+    root, environ = request.root, services.environ
+    try:
+        if before is not None and _was_cut(before):
+            interrupted_turns.require_note(root, environ, before.run)
+        found = list(interrupted_turns.settle(root, environ, run_id))
+    except StorageError as error:
         services.warn(
-            f"warning: {listed(restored, len(restored))} changed during an interrupted turn of an"
-            f" agent: restored; if the change is yours, `git apply {patch}` gets it back"
+            "warning: a turn of an agent was interrupted, and what it changed is not known:"
+            f" {error.message}; this run starts with it; review it with `git diff`"
+        )
+        return
+    for one in found:
+        when = "an agent's interrupted turn" if one.by == "agent" else "an interrupted check"
+        if one.restored:
+            services.warn(
+                f"warning: {listed_paths(one.restored, len(one.restored))} changed during {when}:"
+                f" restored; if the change is yours, `git apply {one.patch}` brings it back"
+            )
+        if one.changed:
+            services.warn(
+                f"warning: {listed_paths(one.changed, len(one.changed))} changed during {when}, and this"
+                " run starts with that change in place; review it with `git diff`"
+            )
+    _refuse_changed_definition(request, [path for one in found for path in one.restored])
+
+
+def _refuse_changed_definition(request: RunRequest, restored: Sequence[str]) -> None:
+    """Raise `UsageError` if the loop's own file, or another one in `.loops`, was restored just now:
+    this process has read what the agent made of it."""
+    own = [
+        path
+        for path in restored
+        if path == request.file or path.startswith(f"{loops_of(request.root)}/")
+    ]
+    if own:
+        raise UsageError(
+            f"{listed_paths(own, len(own))} changed during an agent's interrupted turn: restored, but"
+            " this command has read the changed version",
+            "run the same command again",
         )
 
 
@@ -249,49 +369,47 @@ def _unfinished(request: RunRequest) -> StoredRun | None:
     return before if before is not None and before.run.status in UNFINISHED else None
 
 
-def _restore_after_cut_turn(before: StoredRun, services: Services) -> tuple[str, ...]:
-    """Restore protected files that an agent may have changed before its run was killed, and return
-    them.
-
-    Warns about those that were not restored, because that failed or the loop does not ask for it.
-    """
-    paths = _changed_by_cut_turn(before, services)
-    restored: tuple[str, ...] = ()
-    if paths and tampering_of(before.loop.evidence) == "restore":
-        from little_loops.engine.run_trees import (
-            restore_after_cut_turn,  # loops without agents pay nothing
-        )
-
-        with suppress(StoreError, StorageError):
-            done = restore_after_cut_turn(before.loop, before.run, before.files, services.environ)
-            restored = done.paths
-    if paths := tuple(path for path in paths if path not in restored):
-        services.warn(
-            f"warning: {listed(paths, len(paths))} changed during an interrupted turn of an agent,"
-            " and this run starts with the change; review it with `git diff`"
-        )
-    return restored
+def _was_cut(run: LoopState) -> bool:
+    """Return whether an agent was working when the run was killed."""
+    trees = trees_of(run)
+    return trees is not None and trees.blame == "agent" and run.phase == "running"
 
 
 def _changed_by_cut_turn(before: StoredRun, services: Services) -> tuple[str, ...]:
     """Return protected files that differ, if an agent was working when its run was killed; else
     nothing."""
-    trees = trees_of(before.run)
-    if trees is None or trees.blame != "agent" or before.run.phase != "running":
+    if not _was_cut(before.run):
         return ()
     from little_loops.engine.run_trees import (
         changed_since_start,  # loops without agents pay nothing
     )
 
-    return changed_since_start(before.loop, before.run, before.files, services.environ)
+    try:
+        return changed_since_start(before.loop, before.run, before.files, services.environ)
+    except StorageError as error:
+        services.warn(
+            "warning: a turn of an agent was interrupted, and what it changed is not known:"
+            f" {error.message}; this run starts with it; review it with `git diff`"
+        )
+        return ()
 
 
-def _refuse_early(request: RunRequest) -> None:
+def _report_crash(before: StoredRun, services: Services) -> None:
+    """Notify people if the process of a run is gone, whose claim nobody else holds."""
+    wanted = before.loop.notify or mentions(user_config(services.environ), NOTIFY)
+    if before.run.status == "running" and wanted:
+        from little_loops.engine.crash_reports import report_crash  # few users are notified
+
+        report_crash(before.files, before.loop, before.run, services.environ)
+
+
+def _refuse_early(request: RunRequest, services: Services) -> None:
     """Raise `UsageError` before queueing if the name has an unfinished run: waiting would be in
     vain."""
     if alive(request.root, request.name) is None and not request.fresh:
         before = current(request.root, request.name)
         if before is not None and before.run.status in UNFINISHED:
+            _report_crash(before, services)
             raise unfinished(request.name, before.run, has_file=request.until is None)
 
 
@@ -314,7 +432,7 @@ def unfinished(name: str, run: LoopState, *, has_file: bool = True) -> UsageErro
     again = f"`ll-loop run {name} --fresh`" if has_file else "the same command with `--fresh`"
     return UsageError(
         f"`{name}` has an unfinished run: {how} in state `{run.current_state}`",
-        f"`ll-loop resume {name}` continues it, {again} starts again",
+        f"`ll-loop resume {name}` continues it; {again} starts a new run",
     )
 
 
@@ -331,7 +449,7 @@ def resume(
     resumed, `ConflictError` if another run holds the name or the scope, and `StorageError`.
     """
     before = before or find(request.root, request.name)
-    return _start_next_session(
+    return _after_release(
         _resume(loop, request, services, before), loop or before.loop, request, services
     )
 
@@ -344,13 +462,24 @@ def _resume(
     Also records the cost of a turn that was killed, and stores a new definition. Raises
     `UsageError` if it cannot be resumed.
     """
+    from little_loops.runs.imported import read_imported  # a start needs none of it
+
     scope = request.scope or before.run.scope
+    imported = read_imported(before.files)
+    if imported is not None:
+        from little_loops.engine.imported_runs import check_imported  # few runs were imported
+
+        check_imported(imported, before, loop, request.context, request.from_state)
     if trees_of(before.run) is not None:
         _refuse_without_snapshots(before.files, services)
     with ExitStack() as stack:
-        stack.enter_context(_claim(before.loop, scope, request, services, before.run.run))
+        place = workplace_of(before, request.root)
+        stack.enter_context(_claim(before.loop, scope, request, services, before.run.run, place))
         stored = take_over(before)
+        if loop is not None:  # where it works was decided when it started
+            loop = loop._replace(worktree=stored.loop.worktree)
         run, machine = stored.run, loop or stored.loop
+        _report_crash(stored, services)
         if run.status in ARCHIVED and not_resumable(machine, run):
             archive(request.root, request.name)  # it was killed before it could be archived
         check_resumable(request.name, machine, run)
@@ -362,22 +491,24 @@ def _resume(
             stored.stamps,
             has_snapshot=stored.has_snapshot,
             end=stored.end,
-            sealing=_sealing(run, request, services),
+            sealing=sealing_of(run, request, services),
         )
         stack.callback(writer.close)
-        answer = _answer(run, machine, writer.data, request.from_state)
+        answer = answer_for(run, machine, writer.data, request.from_state)
         if loop is not None:
-            writer.keep({**stored.start, "loop": loop.to_dict()})
-        orphans = _end_orphans(run, machine, writer, services)
-        clock = _clock(services, run.ran_ms + _unrecorded_ms(run, stored.files))
+            from little_loops.runs.recordings import with_definition  # few runs are redefined
+
+            writer.keep(with_definition(stored.start, loop, run.seq))
+        orphans = end_orphans(run, machine, writer, services, place)
+        clock = clock_for(services, run.ran_ms + unrecorded_ms(run, stored.files))
         context = {**_changed_context(before, loop), **request.context}
-        lost = _lost_turn(run, machine, writer)
+        lost = lost_turn(run, machine, writer)
         if lost is not None:
             from little_loops.engine.metering import record_lost_turn  # only agents cost anything
 
             record_lost_turn(machine, run, request.root, lost, services.environ)
         request = request._replace(file=stored.start.get("file"))
-        rules = _rules(machine, {**run.context, **context}, request, services)
+        rules = rules_for(machine, {**run.context, **context}, request, services)
         happening = Resumed(
             clock.now(),
             orphans,
@@ -388,12 +519,14 @@ def _resume(
             metered=rules is not None,
             answer=answer,
             over_budget=request.over_budget,
+            answered=_answered(run, writer.files),
+            used=used_below(run, writer.files),
         )
         if request.over_budget:
             from little_loops.engine.metering import record_over_budget
 
             record_over_budget(run, request.root, services.environ)
-        return _carry_out(
+        return carry_out(
             machine,
             run,
             happening,
@@ -403,7 +536,39 @@ def _resume(
             clock,
             is_redefined=loop is not None,
             rules=rules,
+            imported=imported,
+            place=place,
+            worktree=worktree_place(stored),
         )
+
+
+def worktree_place(stored: StoredRun) -> WorktreePlace | None:
+    """Return the place of a run's own worktree; None for a run without one, or a fork."""
+    if "worktree" not in stored.start:
+        return None
+    from little_loops.engine.worktree_runs import WorktreePlace  # few runs have worktrees
+
+    return WorktreePlace.of(stored.start)
+
+
+def workplace_of(run: StoredRun, root: str) -> str:
+    """Return the directory in which the actions of a run work: the project, or for a fork the
+    project in its worktree. Raises `UsageError` if that is gone."""
+    worktree = run.start.get("worktree")
+    if worktree is None:
+        return root
+    place: str = worktree["project"]
+    space = run.run.workspace
+    # Before it is made, and after its work is committed, it need not be there.
+    is_needed = "origin" not in worktree or (space is not None and not space.is_committed)
+    if is_needed and not os.path.isdir(place):
+        raise UsageError(
+            f"the worktree of `{run.files.name}` is gone: `{place}`",
+            f"`ll-loop run {run.run.loop} --fresh` starts again"
+            if run.run.fork is None
+            else "fork the other run again",
+        )
+    return place
 
 
 def _refuse_without_snapshots(files: RunFiles, services: Services) -> None:
@@ -431,18 +596,38 @@ def _refuse_without_snapshots(files: RunFiles, services: Services) -> None:
 
 
 def _refuse_agents_definition(before: StoredRun, name: str, services: Services) -> None:
-    """Raise `UsageError` if a loop file was changed during an interrupted turn of an agent."""
+    """Raise `UsageError` if a loop file was changed during an agent's interrupted turn."""
     own = before.start.get("file")
     for path in _changed_by_cut_turn(before, services):
         if path == own or path.startswith(f"{loops_of(before.files.root)}/"):
             raise UsageError(
-                f"`{path}` changed during an interrupted turn of an agent",
+                f"`{path}` changed during an agent's interrupted turn",
                 f"review it with `git diff`; `ll-loop resume {name} --definition original` continues"
                 " with the definition that the run was started with",
             )
 
 
-def _answer(run: LoopState, loop: FSMLoop, data: Folder, from_state: str | None) -> Answer | None:
+def _answered(run: LoopState, files: RunFiles) -> tuple[str, ...]:
+    """Return the children at a gate that continue: those that are answered, or the only one."""
+    if run.children is None:
+        return ()
+    from little_loops.runs.child_runs import answered_children  # few runs have children
+
+    return answered_children(files, run.children)
+
+
+def used_below(run: LoopState, files: RunFiles) -> Mapping[str, Counted]:
+    """Return what the unfinished children of a run have used, which it counts when it continues."""
+    if run.children is None:
+        return {}
+    from little_loops.runs.child_runs import used_by_children  # few runs have children
+
+    return used_by_children(files, run.children)
+
+
+def answer_for(
+    run: LoopState, loop: FSMLoop, data: Folder, from_state: str | None
+) -> Answer | None:
     """Return the answer to the gate that the run waits at; None if it waits at none, or it is
     recorded.
 
@@ -465,18 +650,17 @@ def _answer(run: LoopState, loop: FSMLoop, data: Folder, from_state: str | None)
     return answer
 
 
-def _lost_turn(run: LoopState, loop: FSMLoop, writer: RunWriter) -> Result | None:
+def lost_turn(run: LoopState, loop: FSMLoop, writer: RunWriter) -> Result | None:
     """Return what an agent had reported when its runner was killed; None if no agent was working
     then."""
-    if run.phase != "running" or run.session_id is None:
+    if not is_turn_open(run):
         return None
     from little_loops.engine.agent_actions import reported  # only agents pay for hosts
 
-    options = loop.host.under(loop.states[run.current_state].host)
-    return reported(writer.data, options, run.step, run.attempt)
+    return reported(writer.data, host_of(loop, run), run.step, turn_attempt(run))
 
 
-def _clock(services: Services, before_ms: int) -> RunClock:
+def clock_for(services: Services, before_ms: int) -> RunClock:
     """Return the clock of a run that has run for `before_ms`. It stops while Ctrl-Z suspends us."""
     clock = services.clock(before_ms)
     if services.stop is not None:
@@ -484,7 +668,7 @@ def _clock(services: Services, before_ms: int) -> RunClock:
     return clock
 
 
-def _unrecorded_ms(run: LoopState, files: RunFiles) -> int:
+def unrecorded_ms(run: LoopState, files: RunFiles) -> int:
     """Return how long a killed runner ran after its last event, as far as its log shows; 0 if
     unknown."""
     if run.status != "running":
@@ -518,15 +702,20 @@ def check_resumable(name: str, loop: FSMLoop, run: LoopState) -> None:
         raise UsageError(f"nothing to resume in `{name}`: {why}")
 
 
-def _end_orphans(
-    run: LoopState, loop: FSMLoop, writer: RunWriter, services: Services
+def end_orphans(
+    run: LoopState,
+    loop: FSMLoop,
+    writer: RunWriter,
+    services: Services,
+    place: str | None = None,
 ) -> tuple[str, ...]:
-    """End processes of a killed runner's action before anything runs again. Return their names."""
+    """End processes of a killed runner's action, and of the runs that it started, before anything
+    runs again. Return their names."""
     if run.status != "running":
         return ()
     from little_loops.runs.leftovers import end_leftovers  # only after a kill
 
-    copy = _copy_of(run, writer.files.root, services) if loop.evidence.clean else None
+    copy = _copy_of(run, place or writer.files.root, services) if loop.evidence.clean else None
     ended = end_leftovers(writer.files, run.run, loop.kill_grace, copy)
     return tuple(f"{member.name} (pid {member.pid})" for member in ended)
 
@@ -544,7 +733,7 @@ def _copy_of(run: LoopState, root: str, services: Services) -> str | None:
 # ── carrying out ───────────────────────────────────────────────────────────────────────────────
 
 
-def _carry_out(
+def carry_out(
     loop: FSMLoop,
     run: LoopState,
     happening: Happening,
@@ -554,20 +743,29 @@ def _carry_out(
     clock: RunClock,
     *,
     is_redefined: bool = False,
-    rules: Rules | None = None,
+    rules: SpendingRules | None = None,
+    imported: Imported | None = None,
+    place: str | None = None,
+    worktree: WorktreePlace | None = None,
 ) -> RunOutcome:
     """Drive a run from `happening` to its ending, save it, and archive it if it is over.
 
-    `is_redefined`: it was resumed with another definition. Raises `StorageError`; if the directory
-    of runs was removed meanwhile, the processes of the run are ended first.
+    `is_redefined`: it was resumed with another definition; `imported`: what it lacks; `place`: where
+    it works, if that is not the project, and its own `worktree`. Raises `StorageError`; if the
+    directory of runs was removed meanwhile, the processes of the run are ended first.
     """
+    services = _with_ports(loop, worktree, services)
     masker = Masker({**services.environ, **written_env(loop)})
     if services.owns_process:
         process_tree.adopt_orphans()
     with ExitStack() as stack:
         log = writer.open_log()
         stack.callback(os.close, log)
-        onlookers = Observers([_log_keeper(log, loop, run, masker), *services.onlookers])
+        event_hooks = _event_hooks(loop, request.root, place or request.root, services, stack)
+        notifier = _notifier(loop, run, place, services, writer.files, masker, stack)
+        beside = [each for each in (event_hooks, notifier) if each is not None]
+        keeper = _log_keeper(log, writer.files.shown_name, loop, run, masker)
+        onlookers = Observers([keeper, *beside, *services.onlookers])
 
         def workplace() -> Workplace:
             """Create the workplace; its files are closed when the run ends."""
@@ -575,7 +773,8 @@ def _carry_out(
             stack.callback(session.close)
             output = RunOutput(writer.data, masker)
             stack.callback(output.close)
-            return _workplace(run.run, request, services, writer, onlookers, output, session)
+            at = _workplace(run.run, request, services, writer, onlookers, output, session)
+            return at._replace(project=place or request.root)
 
         _begin_beside_edits(request, run, services)
         if run.seq:
@@ -593,17 +792,35 @@ def _carry_out(
                 services.environ,
                 file=request.file,
                 is_redefined=is_redefined,
+                place=place,
+                is_working=True,
             )
             stack.callback(opened.close, services.stop)
             return opened
 
         gate = None
         if rules is not None:
-            from little_loops.engine.gate import Gate  # few users have set limits on agents
+            from little_loops.engine.gate import (
+                AgentAdmission,  # few users have set limits on agents
+            )
 
-            gate = Gate(rules, request.root, over_budget=request.over_budget)
+            gate = AgentAdmission(rules, request.root, over_budget=request.over_budget)
             stack.callback(gate.release)
-        world = LocalWorld(loop, writer, workplace, clock, masker, onlookers, services, trees, gate)
+        world = LocalWorld(
+            loop,
+            writer,
+            workplace,
+            clock,
+            masker,
+            onlookers,
+            services,
+            trees,
+            gate,
+            beside,
+            imported,
+        )
+        world.request = request
+        world.place, world.worktree = place or request.root, worktree
         try:
             run, ending = drive(loop, run, happening, world)
         except StorageError as error:
@@ -611,6 +828,8 @@ def _carry_out(
                 raise
             end_processes(world, run)  # no resume will find them
             raise _removed(writer) from error
+        world.end_work()
+        permit = gate.hand_over() if gate is not None and ending.spawn else None
     if ending.status == "completed" and any(each.agent for each in run.captured.values()):
         from little_loops.engine.metering import record_pass  # only agents cost anything
 
@@ -618,8 +837,66 @@ def _carry_out(
     writer.save(run, sync=True)
     completed = loop.name if ending.status == "completed" else None
     _end_beside_edits(request, run, completed, services)
-    past = _archive_run(request, services, writer) if run.status in ARCHIVED else None
-    return RunOutcome(run, ending, past or writer.files)
+    # The files of a child stay with those of its parent.
+    is_over = run.status in ARCHIVED and not writer.files.below
+    past = _archive_run(request, services, writer) if is_over else None
+    return RunOutcome(run, ending, past or writer.files, permit, notifier)
+
+
+def _with_ports(loop: FSMLoop, worktree: WorktreePlace | None, services: Services) -> Services:
+    """Return the services with the ports of the run's worktree in its environment."""
+    if worktree is None:
+        return services
+    from little_loops.engine.worktree_runs import variables  # few runs have worktrees
+
+    ports = variables(loop.worktree, worktree)
+    return services._replace(environ={**services.environ, **ports})
+
+
+def _event_hooks(
+    loop: FSMLoop, root: str, place: str, services: Services, stack: ExitStack
+) -> EventHooks | None:
+    """Return the commands that run beside a run of the project `root`, which works in `place`; None
+    if the loop has none. They end with the run."""
+    if loop.hooks is None or not loop.hooks.events:
+        return None
+    from little_loops.engine.event_hooks import EventHooks  # few loops have hooks
+
+    cwd = os.path.join(place, loop.cwd or "")
+    environ = inherited({**services.environ, "LL_LOOP": loop.name, "LL_PROJECT": root})
+    hooks = EventHooks(
+        loop.hooks.events, loop.shell, cwd, lambda: environ, services.warn, services.stop
+    )
+    stack.callback(hooks.close)
+    return hooks
+
+
+def _notifier(
+    loop: FSMLoop,
+    run: LoopState,
+    place: str | None,
+    services: Services,
+    files: RunFiles,
+    masker: Masker,
+    stack: ExitStack,
+) -> Notifier | None:
+    """Return who sends the notifications of the run; None if nobody wants any, or if another run
+    started this one, because that one sends its own.
+
+    An error ends what is being sent; otherwise that is left to the caller, because other runs
+    should not wait for it.
+    """
+    if not loop.notify and not mentions(user_config(services.environ), NOTIFY):
+        return None
+    if files.below or nesting(services.environ).runs:
+        return None
+    from little_loops.engine.notifying import notifier_for  # few users are notified
+
+    cwd = os.path.join(place or files.root, loop.cwd or "")
+    notifier = notifier_for(loop, run, cwd, services, masker)
+    if notifier is not None:
+        stack.push(lambda kind, *_: notifier.close() if kind is not None else None)
+    return notifier
 
 
 def _begin_beside_edits(request: RunRequest, run: LoopState, services: Services) -> None:
@@ -675,7 +952,7 @@ def _workplace(
     return Workplace(
         request.root,
         writer.files.data,
-        inherited({**services.environ, **nested, "PATH": path}),
+        inherited({**services.environ, **nested, "PATH": path, "LL_PROJECT": request.root}),
         stop=services.stop,
         onlookers=onlookers,
         output=output,
@@ -685,51 +962,51 @@ def _workplace(
     )
 
 
-def _start_next_session(
+def _after_release(
     ran: RunOutcome, loop: FSMLoop, request: RunRequest, services: Services
 ) -> RunOutcome:
-    """If the ending asks for a fresh session, start it, now that the claim is released, and record
-    its cost. Return `ran` unchanged.
+    """Do what is left when the claim is released: if the ending asks for a fresh session, start it
+    and record its cost; then wait for notifications. Return `ran` unchanged."""
+    try:
+        if ran.ending.spawn and not (services.performers and services.handoff is None):
+            _start_session(ran, loop, request, services)
+    finally:
+        if ran.permit is not None:
+            ran.permit.close()
+        if ran.notifier is not None:
+            ran.notifier.close()
+    return ran
 
-    Waits for a slot if slots are limited; after a stop, no session is started.
-    """
-    if not ran.ending.spawn or (services.performers and services.handoff is None):
-        return ran
+
+def _start_session(ran: RunOutcome, loop: FSMLoop, request: RunRequest, services: Services) -> None:
+    """Start a session with what the run's permit allows. Raises `ProgramError` if its program
+    cannot start."""
     # Only a handoff starts sessions.
     from little_loops.engine.handoff_handler import SPAWNING
     from little_loops.engine.metering import record_session
     from little_loops.engine.spawn_session import Spawner
+    from little_loops.fsm.spending import SESSION_USD, session
 
-    kept_open: tuple[int, ...] = ()
-    rules = _rules(loop, ran.run.context, request, services)
-    if rules is not None and rules.slots is not None:
-        from little_loops.engine.gate import slot_of_session  # few users have set slots
-
-        slot = slot_of_session(rules.slots, ran.run, request.root, services)
-        if slot is None:  # stopped while it waited; a person can still resume the run
-            return ran
-        kept_open = (slot,)
+    permit = ran.permit
+    kept_open = () if permit is None else permit.kept_open
+    receipt = session(loop, ran.run, None if permit is None else permit.usd)
+    most_usd = SESSION_USD if receipt is None else receipt.cost_usd
     options = loop.host.under(loop.states[ran.run.current_state].host)
     # The same run continues, so the consent for it still applies.
     agreed = {"LL_ALLOW_SKIP_PERMISSIONS": "1"} if request.skip_permissions else {}
     environ = {**services.environ, **agreed}
-    spawner = Spawner(ran.files, options, environ, ran.run.seq, kept_open)
+    spawner = Spawner(ran.files, options, environ, ran.run.seq, kept_open, most_usd)
     handler = (services.handoff or SPAWNING).started_by(spawner.start)
-    try:
-        handler.handle(ran.files.name, ran.run.continuation_prompt)
-    finally:
-        for descriptor in kept_open:
-            os.close(descriptor)
-    record_session(loop, ran.run, request.root, options, services.environ)
-    return ran
+    handler.handle(ran.files.name, ran.run.continuation_prompt)
+    record_session(loop, ran.run, request.root, options, services.environ, permit)
 
 
-def _log_keeper(log: int, loop: FSMLoop, run: LoopState, masker: Masker) -> Reporter:
+def _log_keeper(log: int, name: str, loop: FSMLoop, run: LoopState, masker: Masker) -> Reporter:
     """Return an observer that writes the lines of the run and all output to the log, secrets
     masked."""
 
     def write(text: str) -> None:
         os.write(log, text.encode("utf-8", "replace"))
 
-    teller = PlainLines(loop.name, iterations_allowed(loop, run), commands=True)
+    teller = PlainLines(loop.name, iterations_allowed(loop, run), commands=True, name=name)
     return Reporter(write, teller, masker, output=True)

@@ -21,27 +21,45 @@ from little_loops.engine.resolve import Filled, Values, fill, judge_now, shown_t
 from little_loops.engine.shell_actions import run_shell
 from little_loops.fsm.codec import to_record
 from little_loops.fsm.commands import (
+    WORKTREE_COMMANDS,
     Admit,
+    AskJudge,
+    CheckMerged,
+    ClearWorktrees,
     Command,
+    CommitWork,
     EndLeftovers,
+    FindBase,
+    FindBranches,
+    GatherChildren,
     Judge,
+    LandTrain,
+    LookUpLimits,
+    MergeBranch,
+    PrepareWorktree,
     PutBack,
+    RestoreBest,
     RestoreProtected,
     RunAction,
     RunAgent,
     RunBuiltin,
+    RunChildren,
+    RunHook,
     RunShell,
+    StartTrain,
     TakeSnapshot,
     TreeCommand,
     Wait,
+    WorktreeCommand,
 )
 from little_loops.fsm.events import ActionStart, Entry
-from little_loops.fsm.evidence import has_agent
+from little_loops.fsm.evidence import has_agent, trees_of
 from little_loops.fsm.happenings import (
     ActionEnded,
     Happening,
     Judged,
     LeftoversEnded,
+    LimitsKnown,
     StopAsked,
     WaitOver,
 )
@@ -61,9 +79,16 @@ from little_loops.system.output import Scanner, SignalScanner
 from little_loops.system.stops import STOPS, StopFlag
 
 if TYPE_CHECKING:
-    from little_loops.engine.gate import Gate
+    from little_loops.engine.children import ChildProcesses
+    from little_loops.engine.event_hooks import EventHooks
+    from little_loops.engine.gate import AgentAdmission
     from little_loops.engine.handoff_handler import HandoffHandler
+    from little_loops.engine.lifecycle import RunRequest
+    from little_loops.engine.notifying import Notifier
     from little_loops.engine.run_trees import RunTrees
+    from little_loops.engine.worktree_runs import WorktreePlace
+    from little_loops.runs.imported import Imported
+    from little_loops.spending.shares import Share
 
 SHARED_SIGNAL_WINDOW_S = 0.2
 MAX_FILLED = 4096
@@ -90,6 +115,10 @@ class Services(NamedTuple):
     clock: Callable[[int], RunClock] = RunClock
     scanner: Callable[[], Scanner] = SignalScanner
     handoff: HandoffHandler | None = None
+    shares: Sequence[Share] = ()
+    """The limits of the runs above, if another run has started this one."""
+    outer: Values | None = None
+    """The values of the state that has started this run, if it runs the action of that state."""
 
 
 class LocalWorld:
@@ -105,12 +134,20 @@ class LocalWorld:
         onlookers: Observer,
         services: Services,
         open_trees: Callable[[], RunTrees],
-        gate: Gate | None = None,
+        gate: AgentAdmission | None = None,
+        beside: Sequence[EventHooks | Notifier] = (),
+        imported: Imported | None = None,
     ) -> None:
         """`open_trees` is called when evidence is first needed; `gate` is None if agents have no
-        limits."""
+        limits; `beside` have commands that run beside it; `imported` is what a run from a run file
+        lacks.
+
+        Whoever carries out the run sets `request`, and, if it does not work in the project, `place`
+        and its own `worktree`."""
         self.loop = loop
         self.gate = gate
+        self.beside = beside
+        self.imported = imported
         self.writer = writer
         self.clock = clock
         self.masker = masker
@@ -118,6 +155,9 @@ class LocalWorld:
         self.onlookers = onlookers
         self.run_dir = writer.files.data
         self.is_ready = False
+        self.request: RunRequest | None = None
+        self.place = writer.files.root
+        self.worktree: WorktreePlace | None = None
         self.performers = {**PERFORM, **services.performers}
         self._make_workplace = make_workplace
         self._filled: tuple[RunAction, Filled | str] | None = None
@@ -132,6 +172,18 @@ class LocalWorld:
     @cached_property
     def trees(self) -> RunTrees:
         return self._open_trees()
+
+    def end_work(self) -> None:
+        """Record in the store, if the run has used it, that its end is recorded."""
+        if "trees" in self.__dict__:
+            self.trees.end_work(self.services.stop)
+
+    @cached_property
+    def children(self) -> ChildProcesses:
+        """The processes of the runs that this one starts."""
+        from little_loops.engine.children import ChildProcesses  # few loops start others
+
+        return ChildProcesses(self)
 
     def emit(self, step: Step) -> None:
         """Append the events to the log, with secrets masked, and sync it; then pass them to the
@@ -186,7 +238,7 @@ class LocalWorld:
         """
         if (asked := self.stop_asked()) and not _ends_run(command):
             return asked
-        if self.gate is not None and not isinstance(command, Admit | RunAgent | TreeCommand):
+        if self.gate is not None and not _belongs_to_turn(command):
             self.gate.release()  # the turn that was admitted does not start after all
         return self.performers[type(command)](self, run, command)
 
@@ -220,7 +272,17 @@ class LocalWorld:
 
     def values(self, run: LoopState) -> Values:
         """Return what templates may refer to at this point of the run."""
-        return Values(self.loop, run, self.services.environ, self.run_dir)
+        return self.own_values(run, self.services.outer)
+
+    def own_values(self, run: LoopState, outer: Values | None = None) -> Values:
+        """Return the values of this run, and not those of the state that started it."""
+        environ = self.services.environ
+        return Values(self.loop, run, environ, self.run_dir, imported=self.imported, outer=outer)
+
+    def own_request(self) -> RunRequest:
+        """Return what was asked of this run."""
+        assert self.request is not None, "a run that is carried out was asked for"
+        return self.request
 
     def learn(self, environ: Mapping[str, str]) -> None:
         """Mask secrets among the variables of an action, here and in what observers print."""
@@ -259,10 +321,19 @@ def _ends_run(command: Command) -> bool:
     match command:
         case EndLeftovers():
             return True
-        case TakeSnapshot() | RestoreProtected() | PutBack():
+        case RunChildren():
+            return command.is_last
+        case TakeSnapshot() | RestoreProtected() | PutBack() | RestoreBest() | RunHook():
             return command.ending is not None
         case _:
             return False
+
+
+def _belongs_to_turn(command: Command) -> bool:
+    """Return whether an admitted turn may follow the command; for a session, the run ends first."""
+    if isinstance(command, EndLeftovers):
+        return command.ending.spawn
+    return isinstance(command, Admit | RunAgent | AskJudge | TreeCommand)
 
 
 # ── a performer for each type of command ───────────────────────────────────────────────────────
@@ -287,6 +358,10 @@ def _perform_on_trees(world: LocalWorld, run: LoopState, command: TreeCommand) -
             return evidence.restore_protected(world, command)
         case PutBack():
             return evidence.put_back(world, command)
+        case RestoreBest():
+            from little_loops.engine.best import restore_best  # few loops keep the best
+
+            return restore_best(world, command)
         case _:
             assert_never(command)
 
@@ -305,10 +380,70 @@ def _admit(world: LocalWorld, run: LoopState, command: Admit) -> Happening:
     return world.gate.admit(world, run, command)
 
 
+def _look_up_limits(world: LocalWorld, run: LoopState, command: LookUpLimits) -> Happening:
+    from little_loops.spending.host_limits import known  # few loops have a fallback
+
+    at = world.clock.now()
+    found = known(world.services.environ, at.wall_ms)
+    return LimitsKnown(at, {name: found[name] for name in command.hosts if name in found})
+
+
+def _ask_judge(world: LocalWorld, run: LoopState, command: AskJudge) -> Happening:
+    from little_loops.engine.judge_turns import ask_judge  # few loops have a judge
+
+    return ask_judge(world, run, command)
+
+
 def _builtin(world: LocalWorld, run: LoopState, command: RunBuiltin) -> ActionEnded:
     from little_loops.engine.builtin_actions import run_builtin  # only a relay has these
 
     return _act(world, run, command, run_builtin)
+
+
+def _hook(world: LocalWorld, run: LoopState, command: RunHook) -> Happening:
+    from little_loops.engine.hooks import run_hook  # few loops have hooks
+
+    return run_hook(world, run, command)
+
+
+def _find_branches(world: LocalWorld, run: LoopState, command: FindBranches) -> Happening:
+    from little_loops.engine.branches import find_branches  # few states have branches
+
+    return find_branches(world, run, command)
+
+
+def _run_children(world: LocalWorld, run: LoopState, command: RunChildren) -> Happening:
+    return world.children.carry_out(run, command)
+
+
+def _gather(world: LocalWorld, run: LoopState, command: GatherChildren) -> Happening:
+    from little_loops.engine.children import gather  # few loops start others
+
+    return world.ended(ActionOutcome(gather(world, run, command)))
+
+
+def _perform_on_worktrees(world: LocalWorld, run: LoopState, command: WorktreeCommand) -> Happening:
+    from little_loops.engine import merge_trains, worktree_runs  # few runs have worktrees
+
+    match command:
+        case PrepareWorktree():
+            return worktree_runs.prepare(world, run, command)
+        case CommitWork():
+            return worktree_runs.commit(world, run, command)
+        case FindBase():
+            return merge_trains.find_base(world, run, command)
+        case StartTrain():
+            return merge_trains.start(world, run, command)
+        case MergeBranch():
+            return merge_trains.merge(world, run, command)
+        case CheckMerged():
+            return merge_trains.check(world, run, command)
+        case LandTrain():
+            return merge_trains.land(world, run, command)
+        case ClearWorktrees():
+            return worktree_runs.clear(world, run, command)
+        case _:
+            assert_never(command)
 
 
 Act = TypeVar("Act", RunShell, RunAgent, RunBuiltin)
@@ -325,6 +460,8 @@ def _act(
     filled = world.filled(run, command)
     if isinstance(filled, str):
         return world.ended(ActionOutcome(Result(None, 0, failure=filled)))
+    if (trees := trees_of(run)) is not None:
+        world.trees.note_action(trees.blame, trees.reference)
     return world.ended(act(world.workplace, run, command, filled))
 
 
@@ -347,14 +484,21 @@ def _wait(world: LocalWorld, run: LoopState, command: Wait) -> Happening:
 def _end_leftovers(world: LocalWorld, run: LoopState, command: EndLeftovers) -> LeftoversEnded:
     """End what the actions left running. For a relay that is over, also remove its files, and
     return its report."""
+    for each in world.beside:
+        each.drain()  # their commands are no leftovers
     names = end_processes(world, run)
     ended = LeftoversEnded(world.clock.now(), command.ending, names)
+    if world.loop.result:
+        from little_loops.engine.results import fill_result  # few loops have one
+
+        result, warnings = fill_result(world.loop, world.own_values(run))
+        ended = ended._replace(result=result, warnings=warnings)
     if world.loop.paradigm != "relay":
         return ended
     from little_loops.relay.run_end import close_relay  # only a relay leaves files
 
-    closing = close_relay(run.loop, world.writer.files.root, world.run_dir, command.ending)
-    return ended._replace(report=closing.report, warnings=closing.warnings)
+    closing = close_relay(run.loop, world.workplace.project, world.run_dir, command.ending)
+    return ended._replace(report=closing.report, warnings=(*ended.warnings, *closing.warnings))
 
 
 def end_processes(world: LocalWorld, run: LoopState) -> tuple[str, ...]:
@@ -373,13 +517,21 @@ PERFORM: Performers = {
     RunShell: _shell,
     RunAgent: _agent,
     Admit: _admit,
+    LookUpLimits: _look_up_limits,
+    AskJudge: _ask_judge,
     RunBuiltin: _builtin,
+    RunHook: _hook,
+    FindBranches: _find_branches,
+    RunChildren: _run_children,
+    GatherChildren: _gather,
     Judge: _judge,
     Wait: _wait,
     TakeSnapshot: _perform_on_trees,
     RestoreProtected: _perform_on_trees,
     PutBack: _perform_on_trees,
+    RestoreBest: _perform_on_trees,
     EndLeftovers: _end_leftovers,
+    **dict.fromkeys(WORKTREE_COMMANDS, _perform_on_worktrees),
 }
 
 

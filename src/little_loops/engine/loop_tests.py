@@ -9,8 +9,14 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from little_loops.authoring.loop_tests import ANY_STATES, Expectation, LoopTest, Outcome
-from little_loops.engine.scripted import Answer, Ran, ScriptedWorld, resume_after, start
+from little_loops.authoring.loop_tests import (
+    ANY_STATES,
+    ENDS,
+    Expectation,
+    LoopTest,
+    ScriptedOutcome,
+)
+from little_loops.engine.scripted import Ran, ScriptedResult, ScriptedWorld, resume_after, start
 from little_loops.engine.scripted_trees import ScriptedTrees
 from little_loops.errors import LittleLoopsError
 from little_loops.fsm.agent_outcomes import TRANSITIONS, agent_exit_code
@@ -20,14 +26,19 @@ from little_loops.fsm.events import (
     KINDS,
     ActionComplete,
     ActionStart,
+    ChildEnd,
     Entry,
+    ResolveStart,
+    Sampled,
     StateEnter,
     Tampered,
     TransitionTaken,
 )
-from little_loops.fsm.schema import FSMLoop, transitions
+from little_loops.fsm.extract import plain
+from little_loops.fsm.happenings import ChildOutcome
+from little_loops.fsm.schema import ERROR, FAIL, PASS, FSMLoop, transitions
 from little_loops.fsm.signal_detector import HANDOFF_SIGNAL, SignalDetector
-from little_loops.fsm.state import LoopState, Result, SignalLine
+from little_loops.fsm.state import Judgement, LoopState, Result, SignalLine
 from little_loops.fsm.waits import to_ms
 from little_loops.records import NamedTuple
 
@@ -56,7 +67,7 @@ class TakenTransition(NamedTuple):
     target: str
 
 
-class Difference(NamedTuple):
+class Unmet(NamedTuple):
     """What a test expected of a run, and what it got; `what` is the field of `expect`."""
 
     what: str
@@ -64,14 +75,14 @@ class Difference(NamedTuple):
     got: object
 
 
-class Report(NamedTuple):
+class LoopTestResult(NamedTuple):
     """The result of one test.
 
     `problem` says why it could not run to its end, `message` is that of the run's ending.
     """
 
     test: LoopTest
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[Unmet, ...] = ()
     problem: str | None = None
     message: str = ""
     taken: frozenset[TakenTransition] = frozenset()
@@ -91,15 +102,20 @@ class NoOutcome(LittleLoopsError):
 class GivenScript:
     """The outcomes of a test. Each state has its own list, whose last item repeats.
 
-    A check that runs again in a clean copy gives the same result there.
+    A check that runs again in a clean copy gives the same result there, and one with `repeat` each
+    time that it is repeated.
     """
 
-    def __init__(self, given: Mapping[str, Sequence[Outcome]], log: Iterable[Entry] = ()) -> None:
+    def __init__(
+        self, given: Mapping[str, Sequence[ScriptedOutcome]], log: Iterable[Entry] = ()
+    ) -> None:
         self.given = given
         self.rendered: dict[str, str] = {}
-        self._used = Counter(_used_in(log))
+        used = _used_in(log)
+        self._used = Counter(state for state, _ in used)
+        self._unfit = set(_unfit_in(given, used))
 
-    def answer(self, run: LoopState, command: RunAction, text: str) -> Answer:
+    def answer(self, run: LoopState, command: RunAction, text: str) -> ScriptedResult:
         """Return the next outcome of the state, and remember `text` in `rendered`.
 
         In a clean copy, the outcome that was used last applies again. Raises `NoOutcome` if the
@@ -112,18 +128,70 @@ class GivenScript:
             return _default(state, command)
         if isinstance(command, RunShell) and command.copy is not None:
             return _answer(command, _nth(outcomes, self._used[state] - 1))
-        self._used[state] += 1
+        self._used[state] += not run.samples
         return _answer(command, _nth(outcomes, self._used[state] - 1))
 
+    def child(self, run: LoopState, name: str) -> ChildOutcome:
+        """Return how the run of another loop ends: as its next outcome says. Raises `NoOutcome`."""
+        state = run.current_state
+        outcomes = self.given.get(state)
+        if run.train is not None and run.train.resolving == name:
+            return ChildOutcome("failed", "error", message="the test says so")
+        if not outcomes:
+            message = f"the run reaches `{state}`, but `given` has no outcome for it"
+            raise NoOutcome(message, f"add `{state}: 0`, or `{state}: {{ends: max_iterations}}`")
+        self._used[state] += 1
+        outcome = _nth(outcomes, self._used[state] - 1)
+        (self._unfit.add if outcome.conflict else self._unfit.discard)(name)
+        return _child_outcome(outcome)
 
-def _default(state: str, command: RunAction) -> Answer:
+    def fits(self, branch: str) -> bool:
+        """Return whether the work of a run that has ended can be merged."""
+        return branch not in self._unfit
+
+    def files(self, state: str) -> list[str]:
+        """Return one file for each outcome that the test gives to the state."""
+        return [f"file-{number}" for number, _ in enumerate(self.given.get(state, ()), 1)]
+
+    def opinion(self, run: LoopState) -> Judgement:
+        """Return what the judge answers: as the outcome that its check used says, or a pass."""
+        state = run.current_state
+        outcomes = self.given.get(state)
+        said = _nth(outcomes, self._used[state] - 1).judge if outcomes else None
+        if said is None or said == PASS:
+            return Judgement(PASS)
+        if said == ERROR:
+            return Judgement(ERROR, "the test says so")
+        return Judgement(FAIL, said.removeprefix(f"{FAIL}: "))
+
+
+def _child_outcome(outcome: ScriptedOutcome) -> ChildOutcome:
+    """Return how a run of another loop ends: by the reason that the test names, or as an exit code
+    would be judged."""
+    if outcome.ends is not None:
+        status, reason = ENDS[outcome.ends]
+    elif outcome.timeout:
+        status, reason = "failed", "loop_timeout"
+    else:
+        reason = "terminal" if (outcome.exit or 0) < 2 and outcome.signal is None else "error"
+        status = "failed" if outcome.exit or outcome.signal else "completed"
+    return ChildOutcome(
+        status,
+        reason,
+        duration_ms=to_ms(outcome.takes),
+        message=outcome.output,
+        cost_usd=outcome.cost_usd or 0.0,
+    )
+
+
+def _default(state: str, command: RunAction) -> ScriptedResult:
     """Return the result of a built-in action that always works; raise `NoOutcome` for any other
     action."""
     match command:
         case RunBuiltin(name="relay.prepare"):
-            return Answer(Result(0, 0, f"{VERDICT_MARK} ready", structured=PREPARED))
+            return ScriptedResult(Result(0, 0, f"{VERDICT_MARK} ready", structured=PREPARED))
         case RunBuiltin(name="relay.report"):
-            return Answer(Result(0, 0))
+            return ScriptedResult(Result(0, 0))
         case RunBuiltin():
             outcome = "{verdict: implemented}"
         case _:
@@ -132,22 +200,48 @@ def _default(state: str, command: RunAction) -> Answer:
     raise NoOutcome(message, f"add `{state}: {outcome}`")
 
 
-def _nth(outcomes: Sequence[Outcome], index: int) -> Outcome:
+def _nth(outcomes: Sequence[ScriptedOutcome], index: int) -> ScriptedOutcome:
     return outcomes[max(0, min(index, len(outcomes) - 1))]
 
 
-def _used_in(log: Iterable[Entry]) -> Iterator[str]:
-    """Yield the state of each outcome that a log has used up."""
-    place = "here"
+def _used_in(log: Iterable[Entry]) -> list[tuple[str, str]]:
+    """Return the state of each outcome that a log has used up, and for a run that the state has
+    started its name."""
+    place, used, resolvers = "here", list[tuple[str, str]](), set[str]()
     for entry in log:
         match entry.event:
             case ActionStart():
                 place = entry.event.place
-            case ActionComplete() if place == "here":
-                yield entry.event.state
+            case ActionComplete(result=result) if place == "here" and _is_own(result):
+                used.append((entry.event.state, ""))
+            case ResolveStart(child=name):
+                resolvers.add(name)
+            case ChildEnd(child=name) if name in resolvers:
+                pass  # it needs no outcome
+            case ChildEnd(stage=stage, child=name) if stage not in ("interrupted", "stopped"):
+                used.append((entry.event.state, name))
+            case Sampled() if place == "here":
+                used.pop()  # the last of the repetitions uses it up
+    return used
 
 
-def _answer(command: RunAction, outcome: Outcome) -> Answer:
+def _unfit_in(
+    given: Mapping[str, Sequence[ScriptedOutcome]], used: Iterable[tuple[str, str]]
+) -> Iterator[str]:
+    """Yield the names of runs whose work could not be merged when they ended last."""
+    counts, last = Counter[str](), dict[str, bool]()
+    for state, name in used:
+        last[name] = _nth(given[state], counts[state]).conflict if given.get(state) else False
+        counts[state] += 1
+    yield from (name for name, is_unfit in last.items() if is_unfit)
+
+
+def _is_own(result: Result) -> bool:
+    """Return whether a result is that of an action, not of runs that were started."""
+    return result.child is None and result.branches is None
+
+
+def _answer(command: RunAction, outcome: ScriptedOutcome) -> ScriptedResult:
     """Return what an action does, given its outcome in the test."""
     takes_ms = to_ms(outcome.takes)
     line = _signal_line(outcome)
@@ -165,10 +259,10 @@ def _answer(command: RunAction, outcome: Outcome) -> Answer:
     if isinstance(command, RunBuiltin) and outcome.verdict is not None:
         output = f"{VERDICT_MARK} {outcome.verdict}"
     texts = result._replace(output=output, stderr=outcome.stderr)
-    return Answer(texts, line, outcome.changes)
+    return ScriptedResult(texts, line, outcome.changes)
 
 
-def _agent_result(command: RunAgent, outcome: Outcome, takes_ms: int) -> Result:
+def _agent_result(command: RunAgent, outcome: ScriptedOutcome, takes_ms: int) -> Result:
     """Return the result of an agent. If the test names no verdict, a success gives the first of the
     words that the agent may answer."""
     kind = outcome.agent or (FAILED_EXIT if outcome.exit else "success")
@@ -188,7 +282,7 @@ def _agent_result(command: RunAgent, outcome: Outcome, takes_ms: int) -> Result:
     )
 
 
-def _signal_line(outcome: Outcome) -> SignalLine | None:
+def _signal_line(outcome: ScriptedOutcome) -> SignalLine | None:
     """Return the handoff that an outcome asks for, else the first signal line in its output, or
     None."""
     if outcome.handoff is not None:
@@ -202,14 +296,14 @@ def _signal_line(outcome: Outcome) -> SignalLine | None:
 
 def run_tests(
     loop: FSMLoop, tests: Iterable[LoopTest], environ: Mapping[str, str]
-) -> tuple[Report, ...]:
+) -> tuple[LoopTestResult, ...]:
     """Run tests. A loop that starts over (`maintain`) is tested up to the end of its first cycle."""
     loop = loop._replace(maintain=False)
     trees = ScriptedTrees.of(loop)
     return tuple(_run_test(ScriptedWorld(loop, environ, trees), test) for test in tests)
 
 
-def _run_test(world: ScriptedWorld, test: LoopTest) -> Report:
+def _run_test(world: ScriptedWorld, test: LoopTest) -> LoopTestResult:
     """Run a test and report the differences. With `kill` and no differences, also kill and resume
     the run after each event. A missing outcome becomes the `problem` of the report."""
     script = GivenScript(test.given)
@@ -218,8 +312,10 @@ def _run_test(world: ScriptedWorld, test: LoopTest) -> Report:
         found = tuple(_differences(test.expect, ran, script.rendered))
         problem = _killed_everywhere(ran, test) if test.kill and not found else None
     except NoOutcome as missing:
-        return Report(test, problem=f"{missing.message}; {missing.help}", taken=_taken(world.log))
-    return Report(test, found, problem, ran.ending.message, _taken(world.log))
+        return LoopTestResult(
+            test, problem=f"{missing.message}; {missing.help}", taken=_taken(world.log)
+        )
+    return LoopTestResult(test, found, problem, ran.ending.message, _taken(world.log))
 
 
 def _killed_everywhere(ran: Ran, test: LoopTest) -> str | None:
@@ -238,12 +334,18 @@ def _killed_everywhere(ran: Ran, test: LoopTest) -> str | None:
 
 
 def _ending_text(ran: Ran) -> str:
-    return f"as {ran.ending.status} ({ran.ending.reason}) in `{ran.run.current_state}`"
+    kept = _kept(ran)
+    best = "" if kept is None else f", with {plain(kept)} as the best"
+    return f"as {ran.ending.status} ({ran.ending.reason}) in `{ran.run.current_state}`{best}"
 
 
-def _differences(
-    expect: Expectation, ran: Ran, rendered: Mapping[str, str]
-) -> Iterator[Difference]:
+def _kept(ran: Ran) -> float | None:
+    """Return the number that the kept files of a loop with `keep: best` measured."""
+    trees = ran.run.trees
+    return None if trees is None or trees.best is None else trees.best.value
+
+
+def _differences(expect: Expectation, ran: Ran, rendered: Mapping[str, str]) -> Iterator[Unmet]:
     """Yield where a run differs from what the test expects; fields that are not set are not
     compared.
 
@@ -258,29 +360,30 @@ def _differences(
         "iterations": ran.run.iteration,
         "cost_usd": round(sum(cost.cost_usd for cost in ran.run.costs.values()), 6),
         "tampered": _tampered(ran.world.log),
+        "kept": _kept(ran),
     }
     for what, value in got.items():
         expected = getattr(expect, what)
         if expected is not None and expected != value:
-            yield Difference(what, expected, value)
+            yield Unmet(what, expected, value)
     if expect.path is not None and not follows(path, expect.path):
-        yield Difference("path", expect.path, path)
+        yield Unmet("path", expect.path, path)
     yield from _by_name("visits", expect.visits, Counter(path), 0)
     outputs = {name: result.output for name, result in ran.run.captured.items()}
     yield from _by_name("captured", expect.captured, outputs, None)
     for name, text in (expect.rendered or {}).items():
         if not _reads(rendered.get(name), text):
-            yield Difference(f"rendered.{name}", text, rendered.get(name))
+            yield Unmet(f"rendered.{name}", text, rendered.get(name))
 
 
 def _by_name(
     what: str, expected: Mapping[str, object] | None, got: Mapping[str, object], none: object
-) -> Iterator[Difference]:
+) -> Iterator[Unmet]:
     """Yield the names whose value is not as expected; `none` is the value of a name that `got`
     lacks."""
     for name, value in (expected or {}).items():
         if got.get(name, none) != value:
-            yield Difference(f"{what}.{name}", value, got.get(name, none))
+            yield Unmet(f"{what}.{name}", value, got.get(name, none))
 
 
 def _reads(text: str | None, expected: str) -> bool:
@@ -331,9 +434,11 @@ def _taken(log: Iterable[Entry]) -> frozenset[TakenTransition]:
     return frozenset(TakenTransition(event.from_, event.reason, event.to) for event in found)
 
 
-def never_taken(loop: FSMLoop, reports: Iterable[Report]) -> list[TakenTransition]:
-    """Return the transitions of a loop that no test takes, in the order of its states."""
-    taken = frozenset[TakenTransition]().union(*(report.taken for report in reports))
+def never_taken(loop: FSMLoop, reports: Iterable[LoopTestResult]) -> list[TakenTransition]:
+    """Return the transitions of a loop that no passing test takes, in the order of its states. What
+    a failing test takes is not what anybody expected."""
+    passed = (report.taken for report in reports if report.passed)
+    taken = frozenset[TakenTransition]().union(*passed)
     every = (
         TakenTransition(name, each.reason, name if each.target == "$current" else each.target)
         for name, state in loop.states.items()

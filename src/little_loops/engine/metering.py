@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from little_loops.engine.action_process import Workplace
@@ -19,16 +20,25 @@ from little_loops.engine.resolve import Filled
 from little_loops.errors import StorageError
 from little_loops.fsm.commands import Ending, RunAgent
 from little_loops.fsm.endings import evidence_of
-from little_loops.fsm.ledger import AgentTurn, Line, OverBudget, VerifiedPass, account, turn_id
+from little_loops.fsm.ledger import (
+    AgentTurn,
+    Line,
+    OverBudget,
+    VerifiedPass,
+    account,
+    session_id,
+    turn_id,
+)
 from little_loops.fsm.schema import FSMLoop, HostOptions
 from little_loops.fsm.spending import session, used
 from little_loops.fsm.state import LoopState, Receipt, Result
 from little_loops.fsm.timestamps import wall_ms_of
-from little_loops.spending import ledger
+from little_loops.fsm.turn_hosts import host_of, name_of, turn_attempt
+from little_loops.spending import host_limits, ledger
 from little_loops.system.clock import wall_ms
 
 if TYPE_CHECKING:
-    from little_loops.engine.gate import Gate
+    from little_loops.engine.gate import AgentAdmission, Permit
 
 LONGEST_START_MS = 3_600_000
 """A turn is reserved before the snapshot that precedes it."""
@@ -58,12 +68,24 @@ def _recorded(
     acted = act(at if gate is None else gate.lend(at), run, command, filled)
     if acted.result.agent is None:  # it did not start
         return acted
+    _remember_limit(world.services.environ, command.host, acted.result)
     job = command.job
     line = _turn(world.loop, run, at.project, command.host, acted.result, began_ms)._replace(
         id=turn_id(run.run, job.step, job.attempt), model=acted.model or command.host.model
     )
     warning = _append(world.services.environ, line, gate)
     return acted if warning is None else acted._replace(warnings=(*acted.warnings, warning))
+
+
+def _remember_limit(environ: Mapping[str, str], options: HostOptions, result: Result) -> None:
+    """Remember for the user's other runs that an agent is limited, or no longer. If that cannot be
+    written, they will find out themselves."""
+    name, now_ms = name_of(options), wall_ms()
+    with suppress(StorageError):
+        if result.agent == "wait" and result.retry_at_ms is not None:
+            host_limits.remember(environ, name, result.retry_at_ms, now_ms)
+        elif result.agent == "success":
+            host_limits.forget(environ, name, now_ms)
 
 
 def record_lost_turn(
@@ -74,8 +96,7 @@ def record_lost_turn(
     If it did not report its cost, what was reserved for it counts. A ledger that cannot be written
     is ignored.
     """
-    options = loop.host.under(loop.states[run.current_state].host)
-    line = _turn(loop, run, root, options, lost, wall_ms_of(run.updated_at))
+    line = _turn(loop, run, root, host_of(loop, run), lost, wall_ms_of(run.updated_at))
     if run.metered:
         from little_loops.engine.gate import charged  # few users have set limits on agents
 
@@ -86,13 +107,18 @@ def record_lost_turn(
 
 
 def record_session(
-    loop: FSMLoop, run: LoopState, root: str, options: HostOptions, environ: Mapping[str, str]
+    loop: FSMLoop,
+    run: LoopState,
+    root: str,
+    options: HostOptions,
+    environ: Mapping[str, str],
+    permit: Permit | None = None,
 ) -> None:
     """Record a session that was started to resume the run. It reports nothing, so its cost is an
-    estimate, or unknown. A ledger that cannot be written is ignored."""
+    estimate (what was reserved for it), or unknown. A ledger that cannot be written is ignored."""
     receipt = session(loop, run) or Receipt()
     line = _line(run, root, options, wall_ms(), receipt, is_known=receipt.cost_usd > 0)
-    _append(environ, line._replace(id=f"{run.run}/session/{run.seq}"))
+    _append(environ, line._replace(id=session_id(run.run, run.step, run.attempt)), permit)
 
 
 def record_pass(
@@ -132,7 +158,7 @@ def _line(
     """Return a line of the ledger for the run's current step; without `is_known`, its cost is
     None."""
     return AgentTurn(
-        id=turn_id(run.run, run.step, run.attempt),
+        id=turn_id(run.run, run.step, turn_attempt(run)),
         at_ms=at_ms,
         project=os.path.realpath(root),
         loop=run.loop,
@@ -145,11 +171,13 @@ def _line(
     )
 
 
-def _append(environ: Mapping[str, str], line: Line, gate: Gate | None = None) -> str | None:
-    """Append a line, in the place of its reservation if there is one. Return a warning if that
+def _append(
+    environ: Mapping[str, str], line: Line, holder: AgentAdmission | Permit | None = None
+) -> str | None:
+    """Append a line, in the place of its reservation if `holder` has one. Return a warning if that
     failed, else None."""
     try:
-        if gate is None or not isinstance(line, AgentTurn) or gate.settle(line) is not None:
+        if holder is None or not isinstance(line, AgentTurn) or holder.settle(line) is not None:
             ledger.append(environ, line)
     except StorageError as error:
         return f"the cost of this turn was not recorded: {error.message}"

@@ -89,11 +89,11 @@ class PersistentExecutor(Stoppable):
     def _surroundings(self) -> Services:
         """Return the services of a run: the callback observes it, and a custom runner runs its
         actions."""
-        told = [] if self.event_callback is None else [Callback(self.event_callback)]
+        callbacks = [] if self.event_callback is None else [Callback(self.event_callback)]
         return Services(
             os.environ,
             self._stop,
-            onlookers=told,
+            onlookers=callbacks,
             performers={} if self.action_runner is None else self._performers(self.action_runner),
             scanner=_scanner_of(self.signal_detector),
             handoff=self.handoff_handler,

@@ -9,14 +9,14 @@ Not here: the rules for values in shell scripts (`render`), running (`shell_acti
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from little_loops.errors import LittleLoopsError
 from little_loops.fsm.colour_codes import without_colours
-from little_loops.fsm.commands import Judge, RunAction, RunAgent, RunBuiltin, RunShell
+from little_loops.fsm.commands import Job, Judge, RunAction, RunAgent, RunBuiltin, RunShell
 from little_loops.fsm.conditions import Observation
 from little_loops.fsm.schema import ERROR, All, AnyOf, Condition, FSMLoop, Not
 from little_loops.fsm.state import FileRef, Judgement, LoopState, Result
@@ -25,12 +25,12 @@ from little_loops.records import NamedTuple
 from little_loops.system.plain_files import read_plain
 from little_loops.templates.render import (
     Lookup,
-    NotANumber,
     Reference,
-    Refused,
+    RefusedScript,
     TemplateError,
     TooLarge,
     Unresolved,
+    ValueNotANumber,
     as_text,
     check_variable,
     lookup_in,
@@ -39,12 +39,19 @@ from little_loops.templates.render import (
     render_shell,
     render_text,
 )
-from little_loops.templates.splice import is_data
+from little_loops.templates.splice import GIVEN, is_data
+
+if TYPE_CHECKING:
+    from little_loops.runs.imported import Imported
 
 LARGE_BYTES = 1 << 20
 """An output of at most this size is judged as text."""
 ARGUMENTS_BYTES = 8 << 20
 """More than any system accepts as arguments: larger values are refused before they are read."""
+
+
+OWN = ("context", GIVEN, "env")
+"""The namespaces in which the action of a branch has values of its own."""
 
 
 class Filled(NamedTuple):
@@ -73,10 +80,20 @@ class Values:
         environ: Mapping[str, str],
         run_dir: str | None = None,
         most_bytes: int | None = None,
+        imported: Imported | None = None,
+        branch: Mapping[str, Any] | None = None,
+        outer: Values | None = None,
     ) -> None:
         """Without `run_dir`, results have no files. An output of more than `most_bytes` raises
-        `TooLarge`."""
+        `TooLarge`; a value that was masked before the run was `imported`, `MaskedValue`.
+
+        `branch` are the values of a branch of the current state. The action of a branch is run by a
+        run of its own, whose values, apart from the context, are the `outer` ones.
+        """
+        self._branch = branch
+        self._outer = outer
         self._most_bytes = most_bytes
+        self._imported = imported
         self._loop = loop
         self._run = run
         self._environ = environ
@@ -85,7 +102,29 @@ class Values:
 
     def for_process(self) -> Values:
         """Return the same values for a process environment, which has a size limit."""
-        return type(self)(self._loop, self._run, self._environ, self._run_dir, ARGUMENTS_BYTES)
+        return type(self)(
+            self._loop,
+            self._run,
+            self._environ,
+            self._run_dir,
+            ARGUMENTS_BYTES,
+            self._imported,
+            self._branch,
+            None if self._outer is None else self._outer.for_process(),
+        )
+
+    def with_branch(self, branch: Mapping[str, Any]) -> Values:
+        """Return the same values, with those of a branch of the current state."""
+        return type(self)(
+            self._loop,
+            self._run,
+            self._environ,
+            self._run_dir,
+            self._most_bytes,
+            self._imported,
+            branch,
+            self._outer,
+        )
 
     @cached_property
     def names(self) -> set[str]:
@@ -97,14 +136,18 @@ class Values:
     def _plain(self) -> Lookup:
         values = values_of(self._loop, self._run)
         values["loop"] = {**values["loop"], "run_dir": self._run_dir or ""}
-        return lookup_in({**values, "env": self._environ})
+        return lookup_in({**values, "branch": self._branch or {}, "env": self._environ})
 
     def __call__(self, reference: Reference) -> object:
         """Return the value of a reference, reading a file if necessary.
 
-        Raises `Unresolved` if there is none, `TooLarge` if a process cannot be given it, or
-        `OSError`.
+        Raises `Unresolved` if there is none, `TooLarge` if a process cannot be given it,
+        `MaskedValue` if it is not the original one, or `OSError`.
         """
+        if self._outer is not None and reference.namespace not in OWN:
+            return self._outer(reference)
+        if self._imported is not None and self.is_masked(reference):
+            raise MaskedValue(f"`{reference.text}`")
         if "structured" in reference.path:
             self._load_structured(reference)
         value = self._plain(reference)
@@ -126,6 +169,26 @@ class Values:
             return None
         self._check_size(reference, file)
         return self.read(file)
+
+    def is_masked(self, reference: Reference) -> bool:
+        """Return whether a value is not the original one, because the run was imported."""
+        if self._imported is None:
+            return False
+        if reference.namespace == "context":
+            name = reference.path[0]
+            return self._imported.is_masked_context(name, self.context.get(name))
+        name = self._result_name(reference) or ""
+        result = self._run.captured.get(name)
+        at = 0 if reference.namespace == "prev" else 1
+        if result is None or len(reference.path) <= at:
+            return False
+        return self._imported.is_masked_result(name, result, reference.path[at])
+
+    def check_output(self, name: str) -> None:
+        """Raise `MaskedValue` if the output of a result is not the original one."""
+        result = self._run.captured[name]
+        if self._imported is not None and self._imported.is_masked_result(name, result, "output"):
+            raise MaskedValue(f"the output of `{name}`")
 
     def _result_name(self, reference: Reference) -> str | None:
         """Return the name of the result that a reference means; None if it means something else."""
@@ -194,6 +257,15 @@ def fill(command: RunAction, values: Values) -> Filled | str:
         return str(problem)
 
 
+def known_environment(job: Job, values: Values) -> dict[str, str]:
+    """Return the variables of a job whose values are known by now, filled in."""
+    given, known = values.for_process(), {}
+    for name, text in job.env.items():
+        with suppress(Unfilled):
+            known[name] = _variable(name, text, given)
+    return known
+
+
 def shown_text(shown: str, command: RunAction, filled: Filled | str, values: Values) -> str:
     """Return what is about to run, for people; `shown` is the action with references to data.
 
@@ -213,6 +285,8 @@ def shown_text(shown: str, command: RunAction, filled: Filled | str, values: Val
 def _data_in(script: str, values: Values) -> list[str]:
     """Return a comment for each reference to data in a script: `# ${captured.x.output} is
     'text'`."""
+    if "${" not in script:
+        return []
     from shlex import quote  # few scripts refer to data
 
     named = dict.fromkeys(each.text for each in references(script) if is_data(each))
@@ -230,18 +304,40 @@ def _fill_script(command: RunShell, values: Values, env: dict[str, str]) -> Fill
     return Filled(script.text, {**env, **own, **script.env})
 
 
+class MaskedValue(LittleLoopsError):
+    """A value that was masked when the run was exported."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what} was masked when the run was exported, so its value is not known")
+
+
 class Unfilled(LittleLoopsError):
     """A text that cannot be filled in: which field of the state it is, and why."""
 
 
-@contextmanager
-def _field(name: str) -> Iterator[None]:
+_PROBLEMS = (
+    Unresolved,
+    ValueNotANumber,
+    TemplateError,
+    RefusedScript,
+    TooLarge,
+    MaskedValue,
+    OSError,
+)
+
+
+class _field:  # noqa: N801 (a context manager; as a generator, it would take three times as long)
     """Turn any failure to fill in, within the block, into `Unfilled` with the name of this
     field."""
-    try:
-        yield
-    except (Unresolved, NotANumber, TemplateError, Refused, TooLarge, OSError) as problem:
-        raise Unfilled(f"`{name}`: {problem}") from None
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, _kind: object, problem: BaseException | None, _trace: object) -> None:
+        if isinstance(problem, _PROBLEMS):
+            raise Unfilled(f"`{self._name}`: {problem}") from None
 
 
 def _filled_in(field: str, text: str, values: Values) -> str:
@@ -254,7 +350,7 @@ def _variable(name: str, text: str, values: Values) -> str:
     unsafe."""
     with _field(f"env.{name}"):
         if refused := check_variable(name, text, values.context):
-            raise Refused(refused)
+            raise RefusedScript(refused)
         return render_text(text, values, values.context)
 
 
@@ -294,19 +390,20 @@ def judge_now(command: Judge, run: LoopState, values: Values) -> Judgement:
     If something cannot be filled in or read, the verdict is `error`.
     """
     try:
-        seen = _observe_result(command.of, run, values) if command.of else NOTHING_SEEN
+        seen = _observe_result(command.of, run, values) if command.of else NOTHING_OBSERVED
+        seen = seen._replace(samples=command.samples)
         with _field("source"):
-            names = _sources(command.condition)
+            names = condition_sources(command.condition)
             sources = {name: _observe_source(name, run, values) for name in names}
         condition = _filled(command.condition, values)
-    except (Unfilled, OSError) as problem:
+    except (Unfilled, MaskedValue, OSError) as problem:
         return Judgement(ERROR, str(problem))
     from little_loops.engine.judging import judge_bounded  # an exit code needs no time limit
 
     return judge_bounded(condition, seen, command.memory, sources=sources)
 
 
-NOTHING_SEEN = Observation(None, None, "")
+NOTHING_OBSERVED = Observation(None, None, "")
 
 
 def _filled(condition: Condition, values: Values) -> Condition:
@@ -326,13 +423,13 @@ def _filled(condition: Condition, values: Values) -> Condition:
             return condition._replace(**texts)
 
 
-def _sources(condition: Condition) -> set[str]:
+def condition_sources(condition: Condition) -> set[str]:
     """Return the names of all sources in a condition."""
     match condition:
         case All() | AnyOf():
-            below = {name for each in condition.of for name in _sources(each)}
+            below = {name for each in condition.of for name in condition_sources(each)}
         case Not():
-            below = _sources(condition.of)
+            below = condition_sources(condition.of)
         case _:
             below = set()
     return below if condition.source is None else below | {condition.source}
@@ -353,6 +450,7 @@ def _observe_source(source: str, run: LoopState, values: Values) -> Observation:
 def _observe_result(name: str, run: LoopState, values: Values) -> Observation:
     """Return the observation of a result. Of an output larger than `LARGE_BYTES`, its text is only
     the beginning and the end; conditions search the rest in the file."""
+    values.check_output(name)
     result = run.captured[name]
     # Version one stored the stream of an agent as its file, beside the answer.
     file, large = (result.output_file if result.output is None else None), None

@@ -9,8 +9,8 @@ import os
 from typing import BinaryIO
 
 from little_loops.fsm.state import FileRef, Result
-from little_loops.runs.arrival import Piece, StreamName, from_lines, from_sizes
-from little_loops.runs.combined_log import Source, combine
+from little_loops.runs.arrival import StreamBytes, StreamName, from_lines, from_sizes
+from little_loops.runs.combined_log import StreamSource, combine
 from little_loops.system.files import to_json
 from little_loops.system.plain_files import open_plain, read_plain, reading
 
@@ -75,11 +75,14 @@ class ResultFiles:
         path = os.path.join(self._run_dir, f"{name}.log")
         stdout, stderr = self._output(name, result), self._stderr(name, result)
         with reading(stdout) as out, reading(stderr) as err, _created(path) as target:
-            sources: dict[StreamName, Source] = {"stdout": _source(out), "stderr": _source(err)}
+            sources: dict[StreamName, StreamSource] = {
+                "stdout": _source(out),
+                "stderr": _source(err),
+            }
             combine(sources, self._order(result), target.write)
         return path
 
-    def _order(self, result: Result) -> tuple[Piece, ...]:
+    def _order(self, result: Result) -> tuple[StreamBytes, ...]:
         """Return in which order the two streams were written; empty if that is not known."""
         if result.stream_file is not None:  # its order is that of its events
             return ()
@@ -99,8 +102,8 @@ class ResultFiles:
         return path
 
 
-def _source(file: BinaryIO) -> Source:
-    return Source(file, os.fstat(file.fileno()).st_size)
+def _source(file: BinaryIO) -> StreamSource:
+    return StreamSource(file, os.fstat(file.fileno()).st_size)
 
 
 def _created(path: str) -> BinaryIO:

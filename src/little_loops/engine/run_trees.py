@@ -8,50 +8,56 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 
+from little_loops.engine import interrupted_turns
 from little_loops.engine.pinned_start import PinnedStart, read_file
-from little_loops.errors import StorageError, StoreError
-from little_loops.fsm.evidence import has_agent, wants_evidence
-from little_loops.fsm.makefiles import is_makefile
+from little_loops.engine.tree_space import shrink
+from little_loops.errors import StoreError
+from little_loops.fsm.evidence import turned_off, wants_evidence
 from little_loops.fsm.protection import (
     always_protected,
     patterns_of_included,
+    patterns_of_used,
     protected_by,
+    targets_of_checks,
     watched_by,
 )
 from little_loops.fsm.schema import FSMLoop
-from little_loops.fsm.state import LoopState
+from little_loops.fsm.scope import overlaps
+from little_loops.fsm.state import Blame, LoopState
 from little_loops.fsm.timestamps import wall_ms_of
 from little_loops.records import NamedTuple
-from little_loops.relay.places import Places, places_of
-from little_loops.runs.claims import holders
-from little_loops.runs.layout import DATA, RULES, RUN_JSON, RunFiles
+from little_loops.relay.places import RelayPlaces, places_of
+from little_loops.runs.claims import holders, nesting
+from little_loops.runs.layout import CHILDREN, DATA, RULES, RUN_JSON, RUNNING, RunFiles
 from little_loops.runs.neighbours import scopes_beside
+from little_loops.runs.project import loops_of
 from little_loops.system import process_table
-from little_loops.system.files import to_json
+from little_loops.system.files import failure, to_json
 from little_loops.system.plain_files import open_plain, read_plain
 from little_loops.system.stops import StopFlag
 from little_loops.system.user_state import state_home
-from little_loops.trees import copies, installed, model
+from little_loops.trees import copies, installed
 from little_loops.trees import files as store_files
-from little_loops.trees.git import Interrupted, find_git
+from little_loops.trees.git import Interrupted, find_git, is_inside
+from little_loops.trees.model import NewLink
 from little_loops.trees.patterns import Patterns
 from little_loops.trees.rules import (
     IgnoreFile,
     Rules,
     find_repository,
+    literal,
     plain_scope,
     tracked_paths,
     within,
 )
 from little_loops.trees.store import TreeStore
 
-CUT_TURN_PATCH = "interrupted-turn.patch"
-MAX_INCLUDED = 100
-MAX_MAKEFILE_BYTES = 1 << 20
+MAX_USED = 100
+MAX_USED_BYTES = 1 << 20
 SNAPSHOT_S = 600.0
 """How long one snapshot may take."""
 CLOCK_MS = 2000
@@ -66,7 +72,7 @@ def evidence_for(
     `wanted`: False if the user turned evidence off for this run.
     """
     if not wants_evidence(loop):
-        return "off" if loop.evidence.enabled is False and has_agent(loop) else None
+        return turned_off(loop)
     if not wanted:
         return "off"
     try:
@@ -89,9 +95,12 @@ class RunTrees:
         *,
         file: str | None = None,
         is_redefined: bool = False,
+        place: str | None = None,
+        is_working: bool = False,
     ) -> None:
-        """`file`: the loop's own file; `is_redefined`: the user continues with another
-        definition."""
+        """`file`: the loop's own file; `is_redefined`: the user continues with another definition;
+        `place`: where the run works, if that is not the project; `is_working`: this process drives
+        the run."""
         self.loop = loop
         self.run_id = run.run
         self.scope = run.scope
@@ -101,6 +110,8 @@ class RunTrees:
         self.home = state_home(environ)
         self.file = file
         self.is_redefined = is_redefined
+        self._given_place = place or project
+        self.is_working = is_working
         self._named: set[str] = set()
         self._began_at = run.started_at
         self._others: set[tuple[str, ...]] = set()
@@ -116,7 +127,16 @@ class RunTrees:
         run has used it before, and it is gone."""
         git = find_git(self.project, self.environ)
         # A store that disappears in the middle of a run must not be mistaken for an empty one.
-        return TreeStore.open(self.project, self.home, git, create=not self._has_rules())
+        create = not self._has_rules()
+        place = None if self.place == self.project else self.place
+        return TreeStore.open(self.project, self.home, git, create=create, work_tree=place)
+
+    @cached_property
+    def place(self) -> str:
+        """Return where the run works: in the project, or in a worktree of it."""
+        path = os.path.join(self.run_dir, RULES)
+        rules = _read_rules(read_file(path)) if self._has_rules() else None
+        return rules.project if rules is not None and rules.owner else self._given_place
 
     @cached_property
     def rules(self) -> Rules:
@@ -131,13 +151,16 @@ class RunTrees:
             if self.is_redefined:
                 self._start.pin()
             self._start.check()
-            return _read_rules(read_file(path))
-        protect, watched = self._patterns()
+            rules = _read_rules(read_file(path))
+            if self.is_working and not rules.owner:
+                self._begin_work(self.store.rules(self.run_id, rules.scope, rules.protect))
+            return rules
+        protect, watched = self.patterns()
         own = self._own_places()
         rules = self.store.rules(
             self.run_id, (*self.scope, *own.folders), protect, around=self.loop.evidence.clean
         )
-        rules = rules._replace(watched=watched)
+        rules = self._begin_work(rules._replace(watched=watched, owner=self._owner))
         if own.ignore:
             ignored = IgnoreFile(rules.prefix, own.ignore)
             rules = rules._replace(ignore=(*rules.ignore, ignored))
@@ -148,13 +171,26 @@ class RunTrees:
         _write(path, data)
         return rules
 
-    def _patterns(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    @property
+    def _owner(self) -> str:
+        """The project, for a run that works in a worktree of it; otherwise nothing."""
+        return "" if self.place == self.project else os.path.realpath(self.project)
+
+    def _begin_work(self, rules: Rules) -> Rules:
+        """Record that this run works in the project; a worktree has only what we put there."""
+        if rules.owner:
+            return rules
+        alive = {each.run_id for each in holders(self.project)}
+        return self.store.begin_work(rules, alive)
+
+    def patterns(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the patterns of what is protected, and of makefiles that are only watched."""
         protect = protected_by(self.loop, self.file)
         always = always_protected(self.file)
         if self.loop.evidence.protect is None:
-            return (*protect, *_included(self.project, protect), *always), ()
-        return (*protect, *always), _included(self.project, watched_by(self.loop))
+            return (*protect, *_used(self.place, protect, patterns_of_included), *always), ()
+        used = _used(self.place, watched_by(self.loop), patterns_of_used)
+        return (*protect, *always), (*used, *_absent_targets(self.place, self.loop))
 
     @property
     def _links_installed(self) -> bool:
@@ -184,6 +220,15 @@ class RunTrees:
         for words in installed.changes(before, after, installed.repositories_in(self.rules)):
             yield from self.once(words)
 
+    def remove_compiled_in_linked(self) -> None:
+        """Remove what was compiled during the run in directories that the clean copy links. Raises
+        `StoreError`."""
+        try:
+            installed.remove_compiled_in(self.rules, self.store.git, self.began_ns)
+        except OSError as error:
+            plain = failure(error, "remove", os.fsdecode(error.filename or "__pycache__"))
+            raise StoreError(plain.message, plain.help) from error
+
     def once(self, warning: str) -> Iterator[str]:
         """Yield a warning, unless it was given before."""
         if warning not in self._named:
@@ -205,10 +250,10 @@ class RunTrees:
         pins = os.path.join(self.store.files.path, "pins", self.run_id)
         return PinnedStart(self.run_dir, (RUN_JSON, RULES), pins)
 
-    def _own_places(self) -> Places:
+    def _own_places(self) -> RelayPlaces:
         """Return the files through which a relay talks to its agents; they are not the agents'
         work."""
-        return places_of(self.loop) if self.loop.paradigm == "relay" else Places()
+        return places_of(self.loop) if self.loop.paradigm == "relay" else RelayPlaces()
 
     def _has_rules(self) -> bool:
         return os.path.lexists(os.path.join(self.run_dir, RULES))
@@ -228,13 +273,53 @@ class RunTrees:
             with suppress(Interrupted):
                 self.store.pack()
 
+    def end_work(self, stop: StopFlag | None) -> None:
+        """Record that the run has ended or paused properly; do nothing if it never used the store.
+
+        If that is not possible, or `stop` is urgent, the next run treats this one as killed.
+        """
+        if "rules" in self.__dict__ and not self.rules.owner:
+            self.store.git = self.store.git.bounded(SNAPSHOT_S)._replace(stop=None, urgent=stop)
+            interrupted_turns.forget(self.store.files, self.run_id)
+            with suppress(StoreError, Interrupted):
+                self.store.end_work(self.run_id)
+            shrink(self.store, self.project, self.environ)
+
+    def note_action(self, blame: Blame | None, reference: str | None) -> None:
+        """Record who begins to work, in case the run is killed before the next action begins."""
+        files = self.store.files
+        if blame is None or reference is None:
+            interrupted_turns.forget(files, self.run_id)
+        elif not self.rules.owner:
+            evidence, began_at = self.loop.evidence, self._began_at
+            turn = interrupted_turns.turn_of(blame, self.rules, reference, evidence, began_at)
+            with suppress(OSError, StoreError):  # a full disk ends the run at the next snapshot
+                interrupted_turns.note(files, turn)
+
     def new_links_out(self, first: str | None, project: str) -> tuple[str, ...]:
         """Return links that were made between the snapshots `first` and `project` and lead out of
         the repository."""
+        top = f"{self.rules.project}/".removesuffix(f"/{self.rules.prefix}")
+        links = self._new_links(first, project)
+        return tuple(one.path for one in links if not is_inside(one.target, top))
+
+    def new_links_to_ignored(self, first: str | None, project: str) -> tuple[NewLink, ...]:
+        """Return links that were made between the snapshots `first` and `project` and lead to what
+        a commit does not include, but a clean copy has: ignored directories, other repositories."""
+        real = os.path.realpath(self.rules.project)
+        hidden = [os.path.join(real, path) for path in (*self.rules.linked, *self.rules.nested)]
+        return tuple(
+            one
+            for one in self._new_links(first, project)
+            if any(
+                is_inside(os.path.realpath(os.path.join(real, one.path)), path) for path in hidden
+            )
+        )
+
+    def _new_links(self, first: str | None, project: str) -> tuple[NewLink, ...]:
         if first is None or first == project:
             return ()
-        own = f"{self.rules.project}/"
-        return self.store.new_links_out(first, project, own.removesuffix(f"/{self.rules.prefix}"))
+        return self.store.new_links(first, project)
 
     def tracked_since_start(self, project: str) -> tuple[str, ...]:
         """Return ignored files that git tracks only since the run started, so that its snapshots,
@@ -255,41 +340,86 @@ class RunTrees:
             and os.path.lexists(os.path.join(rules.project, path))
         )
 
+    def undelivered(self, project: str) -> tuple[str, ...]:
+        """Return the files of a snapshot that a commit would not include: git ignores them by a rule
+        that is newer than the run, and does not track them. Raises `StoreError`."""
+        rules = self.rules
+        candidates = self.store.paths(project) - tracked_paths(self.store.git, rules.project).files
+        ignored = self.store.ignored_now(rules, project)
+        return tuple(
+            path for path in sorted(candidates) if ignored.cover(os.fsencode(rules.prefix + path))
+        )
+
+    def named_like_targets(self, project: str) -> tuple[str, ...]:
+        """Return the new files of a snapshot at the path of a `make` target of a check: `make` would
+        take the target for finished."""
+        new = [path for path in targets_of_checks(self.loop) if literal(path) in self.rules.watched]
+        return tuple(
+            path
+            for path in (sorted(self.store.paths(project)) if new else ())
+            if any(is_inside(path, target) for target in new)
+        )
+
     def others(self) -> list[tuple[str, ...]]:
         """Return the scopes of other runs that were alive during this one: changes there are
         theirs.
 
-        They are remembered for `is_anothers`. Runs that an action of this run started do not count.
+        They are remembered for `is_anothers`. Runs that an action of this run started do not count,
+        nor do those above it, which wait for it.
         """
         mine = self.run_id
         # Claims are in the project, where an agent can edit them; only the file name can be
         # trusted.
-        own_name = os.path.basename(self.run_dir).removesuffix(DATA)
+        own_name, above = self._tree
         alive = [
             each.scope
             for each in holders(self.project)
             if own_name != each.name and mine not in each.outer and not _is_below_us(each.pid)
         ]
-        noted = scopes_beside(self.project, mine, self._began_at, self.environ)
-        self._others |= {plain_scope(scope, self.project) for scope in (*alive, *noted)}
+        noted = scopes_beside(self.project, mine, self._began_at, self.environ, above)
+        place = self.place
+        real = os.path.realpath(place)
+        beside = [scope for scope in (*alive, *noted) if overlaps(scope, (real,))]
+        self._others |= {plain_scope(scope, place) for scope in beside}
         return sorted(self._others)
+
+    @property
+    def _tree(self) -> tuple[str, tuple[str, ...]]:
+        """The name of the run at the root, which has the claim, and the ids of the runs above this
+        one, which their own runners pass down."""
+        running = os.path.join(loops_of(self.project), RUNNING)
+        own, *below = os.path.relpath(self.run_dir, running).split(os.sep)
+        levels = below.count(CHILDREN)
+        above = nesting(self.environ).runs[-levels:] if levels else ()
+        return own.removesuffix(DATA), above
 
     def is_anothers(self, path: str) -> bool:
         return any(within(path, scope) for scope in self._others)
 
 
-def _included(project: str, patterns: Sequence[str]) -> tuple[str, ...]:
-    """Return the patterns of makefiles that these makefiles include, directly or not.
+def _absent_targets(project: str, loop: FSMLoop) -> Iterator[str]:
+    """Yield patterns for the targets of `make` that do not exist when the run starts: a new file of
+    that name would keep `make` from running the check."""
+    for path in targets_of_checks(loop):
+        if not os.path.lexists(os.path.join(project, path)):
+            yield literal(path)
 
-    Files that cannot be read are skipped; the search ends after about `MAX_INCLUDED`.
+
+def _used(
+    project: str, patterns: Sequence[str], used_by: Callable[[str, str], Iterator[str]]
+) -> tuple[str, ...]:
+    """Return the patterns of files that these files of checks use, directly or not, as `used_by`
+    tells from a file's pattern and its text.
+
+    Files that cannot be read are skipped; the search ends after about `MAX_USED`.
     """
-    found = dict.fromkeys(each for each in patterns if is_makefile(each))
+    found = dict.fromkeys(patterns)
     waiting = list(found)
-    while waiting and len(found) < MAX_INCLUDED:
+    while waiting and len(found) < MAX_USED + len(patterns):
         pattern = waiting.pop()
         with suppress(OSError):
-            text = read_plain(os.path.join(project, pattern[1:]), MAX_MAKEFILE_BYTES)
-            new = patterns_of_included(pattern, text.decode("utf-8", "replace"))
+            text = read_plain(os.path.join(project, pattern[1:]), MAX_USED_BYTES)
+            new = used_by(pattern, text.decode("utf-8", "replace"))
             more = [each for each in dict.fromkeys(new) if each not in found]
             found |= dict.fromkeys(more)
             waiting += more
@@ -307,17 +437,14 @@ def _is_below_us(pid: int) -> bool:
 def changed_since_start(
     loop: FSMLoop, run: LoopState, files: RunFiles, environ: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """Return the protected paths that differ from what an interrupted run expects; nothing if that
-    cannot be determined."""
+    """Return the protected paths that differ from what an interrupted run expects. Raises
+    `StorageError` if that cannot be determined."""
     reference = run.trees.reference if run.trees is not None else None
     if reference is None:
         return ()
     trees = RunTrees(loop, run, files.root, files.data, environ)
-    try:
-        now = trees.store.snapshot(trees.rules, reference).guard
-        return tuple(each.path for each in trees.store.guard_changes(reference, now))
-    except (StoreError, StorageError):
-        return ()
+    now = trees.store.snapshot(trees.rules, reference).guard
+    return tuple(each.path for each in trees.store.guard_changes(reference, now))
 
 
 class Whereabouts(NamedTuple):
@@ -336,37 +463,11 @@ def where_snapshots_are(files: RunFiles, environ: Mapping[str, str]) -> Whereabo
         rules = _read_rules(read_file(os.path.join(files.data, RULES)))
     except StoreError:
         return None
-    store = store_files.store_of(rules.project, state_home(environ))
+    project = rules.owner or rules.project
+    store = store_files.store_of(project, state_home(environ))
     id = store_files.read(store.place("id")) if os.path.lexists(store.path) else None
     is_there = id == rules.store.encode() or (id is None and os.path.lexists(store.path))
-    return Whereabouts(rules.project, store.path, is_there)
-
-
-def restore_after_cut_turn(
-    loop: FSMLoop, run: LoopState, files: RunFiles, environ: Mapping[str, str]
-) -> model.Restoration:
-    """Restore the protected files of a run that was killed during an agent's turn, except those in
-    the scopes of other runs.
-
-    The difference is written to `CUT_TURN_PATCH` in the run's directory, in case the change is the
-    user's. Raises `StoreError`.
-    """
-    assert run.trees is not None, "only a run with evidence has protected files"
-    assert run.trees.reference is not None, "an agent's turn begins with a snapshot"
-    reference = run.trees.reference
-    trees = RunTrees(loop, run, files.root, files.data, environ)
-    trees.others()
-    left = trees.store.snapshot(trees.rules, reference)
-    done = trees.store.restore(
-        trees.rules,
-        reference,
-        existing_only=loop.evidence.existing_only,
-        spare=trees.is_anothers,
-    )
-    now = trees.store.snapshot(trees.rules, reference)
-    if patch := trees.store.diff(now.project, left.project, ["--binary", "--no-renames"]):
-        _write(os.path.join(files.data, CUT_TURN_PATCH), patch)
-    return done
+    return Whereabouts(project, store.path, is_there)
 
 
 def _read_rules(raw: bytes) -> Rules:

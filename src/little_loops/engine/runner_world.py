@@ -14,33 +14,57 @@ from little_loops.engine.drive import ActionOutcome, Performers
 from little_loops.engine.resolve import Values, fill, judge_now, without_newline
 from little_loops.fsm.codec import to_record
 from little_loops.fsm.commands import (
+    WORKTREE_COMMANDS,
     Admit,
+    AskJudge,
     Command,
     EndLeftovers,
+    FindBranches,
+    GatherChildren,
     Job,
     Judge,
+    LookUpLimits,
     PutBack,
+    RestoreBest,
     RestoreProtected,
     RunAgent,
     RunBuiltin,
+    RunChildren,
+    RunHook,
     RunShell,
     TakeSnapshot,
     TreeCommand,
     Wait,
+    WorktreeCommand,
 )
 from little_loops.fsm.happenings import (
     ActionEnded,
     Admitted,
+    BranchesFound,
+    ChildEnded,
+    ChildOutcome,
     Happening,
+    HookEnded,
+    JudgeAnswered,
     Judged,
     LeftoversEnded,
+    LimitsKnown,
     StopAsked,
     StoreFailed,
     WaitOver,
+    WorktreeFailed,
 )
 from little_loops.fsm.machine import Step
-from little_loops.fsm.schema import FSMLoop
-from little_loops.fsm.state import AgentResult, CutBy, LoopState, Note, Result, SignalLine
+from little_loops.fsm.schema import ERROR, FSMLoop
+from little_loops.fsm.state import (
+    AgentResult,
+    CutBy,
+    Judgement,
+    LoopState,
+    Note,
+    Result,
+    SignalLine,
+)
 from little_loops.records import NamedTuple
 from little_loops.system.clock import RunClock
 from little_loops.system.stops import StopFlag
@@ -123,6 +147,36 @@ def _refuse(world: RunnerWorld, run: LoopState, command: RunBuiltin) -> ActionEn
     return ActionEnded(world.clock.now(), Result(None, 0, failure=why))
 
 
+def _run_no_hook(world: RunnerWorld, run: LoopState, command: RunHook) -> HookEnded:
+    why = "hooks need a stored run; use `PersistentExecutor`"
+    return HookEnded(world.clock.now(), command.name, problem=why, ending=command.ending)
+
+
+NOT_STORED = "a run that a state starts has to be stored; use `PersistentExecutor`"
+
+
+def _find_no_branches(world: RunnerWorld, run: LoopState, command: FindBranches) -> BranchesFound:
+    return BranchesFound(world.clock.now(), problem=NOT_STORED)
+
+
+def _refuse_worktree(
+    world: RunnerWorld, run: LoopState, command: WorktreeCommand
+) -> WorktreeFailed:
+    why = "a run in a worktree has to be stored; use `PersistentExecutor`"
+    return WorktreeFailed(world.clock.now(), why)
+
+
+def _refuse_child(world: RunnerWorld, run: LoopState, command: RunChildren) -> ChildEnded:
+    names = (*command.start, *command.stop)
+    refused = ChildOutcome("failed", "error", message=NOT_STORED)
+    return ChildEnded(world.clock.now(), names[0], refused)
+
+
+def _gather(world: RunnerWorld, run: LoopState, command: GatherChildren) -> ActionEnded:
+    result = Result(None, 0, verdict=command.judgement.verdict, reason=command.judgement.reason)
+    return ActionEnded(world.clock.now(), result)
+
+
 def _keep_no_trees(world: RunnerWorld, run: LoopState, command: TreeCommand) -> StoreFailed:
     why = "evidence needs a stored run; use `PersistentExecutor`"
     return StoreFailed(world.clock.now(), why)
@@ -144,20 +198,37 @@ def _ignore_leftovers(world: RunnerWorld, run: LoopState, command: EndLeftovers)
     return LeftoversEnded(world.clock.now(), command.ending)
 
 
+def _ask_judge(world: RunnerWorld, run: LoopState, command: AskJudge) -> JudgeAnswered:
+    why = "a run without files has no judge"
+    return JudgeAnswered(world.clock.now(), Judgement(ERROR, why), Result(None, 0))
+
+
+def _look_up_limits(world: RunnerWorld, run: LoopState, command: LookUpLimits) -> LimitsKnown:
+    return LimitsKnown(world.clock.now())
+
+
 def _admit(world: RunnerWorld, run: LoopState, command: Admit) -> Admitted:
     return Admitted(world.clock.now())  # nothing is stored, and nobody is asked
 
 
 PERFORM: Performers = {
     Admit: _admit,
+    LookUpLimits: _look_up_limits,
+    AskJudge: _ask_judge,
     RunShell: _act,
     RunAgent: _act,
     RunBuiltin: _refuse,
+    RunHook: _run_no_hook,
+    FindBranches: _find_no_branches,
+    RunChildren: _refuse_child,
+    GatherChildren: _gather,
     Judge: _judge,
     Wait: _wait,
     TakeSnapshot: _keep_no_trees,
     RestoreProtected: _keep_no_trees,
     PutBack: _keep_no_trees,
+    RestoreBest: _keep_no_trees,
+    **dict.fromkeys(WORKTREE_COMMANDS, _refuse_worktree),
     EndLeftovers: _ignore_leftovers,
 }
 

@@ -1,7 +1,7 @@
 """A world without effects: the results of actions come from a script, and no time passes.
 
 `ll-loop test`, `simulate` and `replay` drive the real machine in it and differ only in their
-`Script`. Templates are filled in and conditions are judged as in a real run; processes, files and
+`ActionResults`. Templates are filled in and conditions are judged as in a real run; processes, files and
 clocks are not touched. (A pattern or a jq filter is judged in a forked child, as always.)
 
 Not here: running anything (`local_world`), where the results come from.
@@ -10,53 +10,92 @@ Not here: running anything (`local_world`), where the results come from.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 from little_loops.engine.drive import NO_LIMITS, Performers, drive, new_run
 from little_loops.engine.resolve import Filled, Values, fill, judge_now, shown_text
 from little_loops.engine.scripted_trees import ScriptedTrees
+from little_loops.fsm.agent_outcomes import agent_exit_code
+from little_loops.fsm.branching import (
+    BranchReport,
+    branch_names,
+    items_in,
+    report_of,
+    why_not,
+    written_items,
+)
 from little_loops.fsm.commands import (
+    WORKTREE_COMMANDS,
     Admit,
+    AskJudge,
     Command,
     Ending,
     EndLeftovers,
+    FindBranches,
+    GatherChildren,
     Judge,
+    LookUpLimits,
     PutBack,
+    RestoreBest,
     RestoreProtected,
     RunAction,
     RunAgent,
     RunBuiltin,
+    RunChildren,
+    RunHook,
     RunShell,
     TakeSnapshot,
     Wait,
+    WorktreeCommand,
 )
-from little_loops.fsm.events import Entry
+from little_loops.fsm.events import ChildEnd, ChildrenPlanned, Entry
 from little_loops.fsm.evidence import wants_evidence
 from little_loops.fsm.evolve import first_state, replay
 from little_loops.fsm.happenings import (
     ActionEnded,
     Admitted,
+    BranchesFound,
+    ChildEnded,
+    ChildOutcome,
     Happening,
+    HookEnded,
+    JudgeAnswered,
     Judged,
     LeftoversEnded,
+    LimitsKnown,
     PathsRestored,
     Resumed,
     Started,
     WaitOver,
 )
+from little_loops.fsm.joins import ending_text
 from little_loops.fsm.machine import Step
-from little_loops.fsm.schema import FSMLoop
-from little_loops.fsm.state import Judgement, Limits, LoopState, Note, Result, SignalLine
+from little_loops.fsm.recorded import outcome_of_event
+from little_loops.fsm.schema import Branches, FSMLoop
+from little_loops.fsm.state import (
+    BranchCount,
+    Children,
+    ChildResult,
+    Judgement,
+    Limits,
+    LoopState,
+    Note,
+    Result,
+    SignalLine,
+)
 from little_loops.fsm.timestamps import Moment
+from little_loops.fsm.train import result_of
 from little_loops.fsm.waits import left_ms
 from little_loops.records import NamedTuple
+from little_loops.templates.render import TemplateError, Unresolved, ValueNotANumber, render_text
+from little_loops.templates.splice import as_text
 
 RUN = "scripted"
 START_MS = 1_767_225_600_000  # 2026-01-01, midnight
 ON = "on"
 
 
-class Answer(NamedTuple):
+class ScriptedResult(NamedTuple):
     """What an action did; `changes` are the paths it changed, None if the script does not say."""
 
     result: Result
@@ -64,11 +103,27 @@ class Answer(NamedTuple):
     changes: tuple[str, ...] | None = None
 
 
-class Script(Protocol):
+class ActionResults(Protocol):
     """Where the results of actions come from."""
 
-    def answer(self, run: LoopState, command: RunAction, text: str) -> Answer:
+    def answer(self, run: LoopState, command: RunAction, text: str) -> ScriptedResult:
         """Return the result of an action; `text` is its script or prompt with all values."""
+        ...
+
+    def child(self, run: LoopState, name: str) -> ChildOutcome:
+        """Return how a run of another loop, started by the current state, ends."""
+        ...
+
+    def fits(self, branch: str) -> bool:
+        """Return whether the work of a run that has ended can be merged."""
+        ...
+
+    def files(self, state: str) -> list[str]:
+        """Return the files that the pattern of a state's branches matches."""
+        ...
+
+    def opinion(self, run: LoopState) -> Judgement:
+        """Return what the judge of the current state answers."""
         ...
 
 
@@ -96,7 +151,8 @@ class ScriptedWorld:
         self.log: list[Entry] = []
         self.history: list[Taken] = []
         self.ran_ms = 0
-        self.script: Script
+        self.waiting: list[str] = []
+        self.script: ActionResults
 
     def now(self) -> Moment:
         return Moment(START_MS + self.ran_ms, self.ran_ms)
@@ -133,14 +189,14 @@ class Ran(NamedTuple):
     world: ScriptedWorld
 
 
-def start(world: ScriptedWorld, script: Script, limits: Limits = NO_LIMITS) -> Ran:
+def start(world: ScriptedWorld, script: ActionResults, limits: Limits = NO_LIMITS) -> Ran:
     """Run a loop from its first state to its ending."""
     evidence = ON if wants_evidence(world.loop) else None
     run = new_run(world.loop, RUN, world.now(), limits=limits, evidence=evidence)
     return _drive(world, script, run, Started(world.now()))
 
 
-def resume_after(ran: Ran, count: int, script: Script) -> Ran:
+def resume_after(ran: Ran, count: int, script: ActionResults) -> Ran:
     """Continue a run that was killed when `count` of its events were written, in a new world.
 
     `ran` stays as it is.
@@ -154,7 +210,9 @@ def resume_after(ran: Ran, count: int, script: Script) -> Ran:
     return _drive(world, script, run, Resumed(world.now()))
 
 
-def _drive(world: ScriptedWorld, script: Script, run: LoopState, happening: Happening) -> Ran:
+def _drive(
+    world: ScriptedWorld, script: ActionResults, run: LoopState, happening: Happening
+) -> Ran:
     world.script = script
     return Ran(*drive(world.loop, run, happening, world), world)
 
@@ -173,15 +231,111 @@ def _act(world: ScriptedWorld, run: LoopState, command: RunAction) -> ActionEnde
     filled = fill(command, values)
     if not isinstance(filled, Filled):
         return ActionEnded(world.now(), Result(None, 0, failure=filled))
-    answer = world.script.answer(run, command, shown_text(_text(command), command, filled, values))
-    result = _within_deadline(command, answer.result)
+    answer = world.script.answer(
+        run, command, shown_text(action_text(command), command, filled, values)
+    )
+    result = within_deadline(command, answer.result)
     world.pass_time(result.duration_ms)
     if not (isinstance(command, RunShell) and command.copy is not None):
         world.trees = world.trees.changed_by(_changes(world, run, answer))
     return ActionEnded(world.now(), result, answer.signal_line)
 
 
-def _text(command: RunAction) -> str:
+def _find_branches(world: ScriptedWorld, run: LoopState, command: FindBranches) -> BranchesFound:
+    """Return the branches that the current state has with the values of the script."""
+    branches = world.loop.states[command.state].branches
+    assert branches is not None, "only a state with branches is asked for them"
+    try:
+        items = _items(world, run, branches)
+    except (Unresolved, ValueNotANumber, TemplateError) as problem:
+        return BranchesFound(world.now(), problem=f"`for_each`: {problem}")
+    if (too_many := why_not(items)) is not None:
+        return BranchesFound(world.now(), problem=too_many)
+    return BranchesFound(world.now(), branch_names(branches, items))
+
+
+def _items(world: ScriptedWorld, run: LoopState, branches: Branches) -> list[Any]:
+    """Return the items of the branches of the current state."""
+    items = written_items(branches)
+    if items is not None:
+        return items
+    if isinstance(branches.for_each, str):
+        values = world.values(run)
+        return items_in(render_text(branches.for_each, values, values.context))
+    return world.script.files(run.current_state)
+
+
+def _run_children(world: ScriptedWorld, run: LoopState, command: RunChildren) -> ChildEnded:
+    """Return the end of the next child: children end in the order in which they were started."""
+    world.waiting += [name for name in command.start if name not in world.waiting]
+    name = (world.waiting or list(command.stop))[0]
+    world.waiting = [each for each in world.waiting if each != name]
+    if name in command.stop:
+        return ChildEnded(world.now(), name, ChildOutcome("interrupted", "signal"))
+    outcome = world.script.child(run, name)
+    world.pass_time(outcome.duration_ms)
+    return ChildEnded(world.now(), name, outcome)
+
+
+def _ended(world: ScriptedWorld, children: Children) -> dict[str, ChildOutcome]:
+    """Return how the children that the current state started last have ended, by their names."""
+    found: dict[str, ChildOutcome] = {}
+    for entry in world.log:
+        match entry.event:
+            case ChildrenPlanned(state=state) if state == children.state:
+                found.clear()
+            case ChildEnd(state=state) as end if state == children.state:
+                found[end.child] = outcome_of_event(end)
+            case _:
+                pass
+    return found
+
+
+def _gather(world: ScriptedWorld, run: LoopState, command: GatherChildren) -> ActionEnded:
+    """Return the result of a state whose children have ended as the script says."""
+    ended = _ended(world, command.children)
+    if command.children.several:
+        return ActionEnded(world.now(), _gathered(world, run, command, ended))
+    outcome = ended.get(command.children.names[0], ChildOutcome("failed", "error"))
+    result = Result(
+        agent_exit_code("success", command.judgement.verdict),
+        outcome.duration_ms,
+        outcome.message,
+        verdict=command.judgement.verdict,
+        reason=ending_text(outcome),
+        cost_usd=outcome.cost_usd,
+        child=ChildResult(
+            outcome.status, outcome.reason, outcome.final_state, outcome.iterations, {}
+        ),
+        merge=None if run.train is None else result_of(run.train),
+    )
+    return ActionEnded(world.now(), result)
+
+
+def _gathered(
+    world: ScriptedWorld,
+    run: LoopState,
+    command: GatherChildren,
+    ended: Mapping[str, ChildOutcome],
+) -> Result:
+    """Return the result of a state whose branches have ended."""
+    children, judgement = command.children, command.judgement
+    branches = world.loop.states[command.state].branches
+    assert branches is not None, "only a state with branches has several children"
+    each = zip(children.names, _items(world, run, branches), children.stages, strict=True)
+    reports = [report_of(BranchReport(*one, outcome=ended.get(one[0]))) for one in each]
+    return Result(
+        agent_exit_code("success", judgement.verdict),
+        max((outcome.duration_ms for outcome in ended.values()), default=0),
+        as_text(reports),
+        verdict=judgement.verdict,
+        reason=judgement.reason,
+        cost_usd=sum(outcome.cost_usd for outcome in ended.values()),
+        branches=BranchCount(len(children.names), children.stages.count("pass")),
+    )
+
+
+def action_text(command: RunAction) -> str:
     """Return the script, the prompt or the name of an action, as written."""
     match command:
         case RunShell():
@@ -192,7 +346,7 @@ def _text(command: RunAction) -> str:
             return command.name
 
 
-def _within_deadline(command: RunAction, result: Result) -> Result:
+def within_deadline(command: RunAction, result: Result) -> Result:
     """Return the result, cut at the deadline of the action or of the loop if it takes longer."""
     deadline_ms = command.job.deadline_ms
     if deadline_ms is None or result.duration_ms < deadline_ms:
@@ -202,7 +356,7 @@ def _within_deadline(command: RunAction, result: Result) -> Result:
     )
 
 
-def _changes(world: ScriptedWorld, run: LoopState, answer: Answer) -> tuple[str, ...]:
+def _changes(world: ScriptedWorld, run: LoopState, answer: ScriptedResult) -> tuple[str, ...]:
     """Return the changed paths. Where the script does not say, everything but a check changes a
     file of its own."""
     if answer.changes is not None:
@@ -239,6 +393,12 @@ def _put_back(world: ScriptedWorld, run: LoopState, command: PutBack) -> PathsRe
     return PathsRestored(world.now(), "outside", paths, (), command.ending)
 
 
+def _restore_best(world: ScriptedWorld, run: LoopState, command: RestoreBest) -> PathsRestored:
+    world.trees, paths = world.trees.with_best(command.project, command.reference)
+    project = world.trees.project
+    return PathsRestored(world.now(), "change", paths, (), command.ending, project)
+
+
 def _end_leftovers(world: ScriptedWorld, run: LoopState, command: EndLeftovers) -> LeftoversEnded:
     return LeftoversEnded(world.now(), command.ending)
 
@@ -247,15 +407,42 @@ def _admit(world: ScriptedWorld, run: LoopState, command: Admit) -> Admitted:
     return Admitted(world.now())  # nothing starts, so there is nothing to wait for
 
 
+def _ask_judge(world: ScriptedWorld, run: LoopState, command: AskJudge) -> JudgeAnswered:
+    result = Result(0, 0, agent="success", cost_usd=0.0)
+    return JudgeAnswered(world.now(), world.script.opinion(run), result)
+
+
+def _look_up_limits(world: ScriptedWorld, run: LoopState, command: LookUpLimits) -> LimitsKnown:
+    return LimitsKnown(world.now())  # the user's own limits are no part of a script
+
+
+def _hook(world: ScriptedWorld, run: LoopState, command: RunHook) -> HookEnded:
+    return HookEnded(world.now(), command.name, ending=command.ending)  # none is run
+
+
+def _on_worktrees(world: ScriptedWorld, run: LoopState, command: WorktreeCommand) -> Happening:
+    from little_loops.engine.scripted_worktrees import answer  # few loops have worktrees
+
+    return answer(world.now(), command, world.script.fits)
+
+
 PERFORM: Performers = {
     Admit: _admit,
+    LookUpLimits: _look_up_limits,
+    AskJudge: _ask_judge,
     RunShell: _act,
     RunAgent: _act,
     RunBuiltin: _act,
+    RunHook: _hook,
+    FindBranches: _find_branches,
+    RunChildren: _run_children,
+    GatherChildren: _gather,
     Judge: _judge,
     Wait: _wait,
     TakeSnapshot: _take_snapshot,
     RestoreProtected: _restore,
     PutBack: _put_back,
+    RestoreBest: _restore_best,
     EndLeftovers: _end_leftovers,
+    **dict.fromkeys(WORKTREE_COMMANDS, _on_worktrees),
 }

@@ -9,6 +9,7 @@ Not here: the rules (`fsm.evidence`), real files (`trees`).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import cache
 
 from little_loops.fsm.commands import TakeSnapshot
 from little_loops.fsm.happenings import PathChange, SnapshotTaken
@@ -31,14 +32,18 @@ class Areas:
         self._scope = [normalise(path) for path in loop.scope]
         self._protected = Patterns.of(protected_by(loop))
         self._watched = Patterns.of(watched_by(loop))
+        # Thousands of runs of a loop change the same few paths.
+        self.in_scope = cache(self._in_scope)
+        self.is_protected = cache(self._is_protected)
+        self.is_watched = cache(self._is_watched)
 
-    def in_scope(self, path: str) -> bool:
+    def _in_scope(self, path: str) -> bool:
         return any(contains(upper, path) for upper in self._scope)
 
-    def is_protected(self, path: str) -> bool:
+    def _is_protected(self, path: str) -> bool:
         return self._protected.cover(path.encode())
 
-    def is_watched(self, path: str) -> bool:
+    def _is_watched(self, path: str) -> bool:
         return self._watched.cover(path.encode()) and not self.is_protected(path)
 
     def inside(self, name: str) -> str:
@@ -128,6 +133,26 @@ class ScriptedTrees:
             if not self._areas.in_scope(path) and path not in guarded
         )
         return self._with(paths, wanted), paths
+
+    def with_best(
+        self, project: str, reference: str | None
+    ) -> tuple[ScriptedTrees, tuple[str, ...]]:
+        """Undo the changes within the scope since the snapshot `project`, except those to protected
+        paths that equal `reference`. Return the new files and these paths."""
+        wanted = self._ids.files(project)
+        tampered = () if reference is None else {c.path for c in self._tampered(reference)}
+        paths = tuple(
+            path
+            for path in differing(wanted, self._files)
+            if self._areas.in_scope(path)
+            and (path in tampered or not self._areas.is_protected(path))
+        )
+        return self._with(paths, wanted), paths
+
+    @property
+    def project(self) -> str:
+        """The id of all files as they are now."""
+        return self._ids.of(self._files)
 
     def _with(self, paths: Iterable[str], wanted: Files) -> ScriptedTrees:
         """Return the files with these paths as they are in `wanted`."""

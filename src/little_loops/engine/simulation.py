@@ -9,13 +9,16 @@ Not here: where the frequencies come from (`runs.steps`, the flags of `simulate`
 from __future__ import annotations
 
 import random
+from bisect import bisect
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
 
-from little_loops.engine.scripted import Answer, Ran, ScriptedWorld, start
+from little_loops.engine.scripted import Ran, ScriptedResult, ScriptedWorld, start
 from little_loops.engine.scripted_trees import ScriptedTrees
 from little_loops.fsm.agent_outcomes import agent_exit_code
 from little_loops.fsm.commands import Judge, RunAction, RunAgent
+from little_loops.fsm.happenings import ChildOutcome
 from little_loops.fsm.schema import (
     ERROR,
     FAIL,
@@ -78,10 +81,10 @@ def verdicts_of(state: StateConfig) -> list[str]:
 
 def simulate(loop: FSMLoop, odds: Odds, count: int, seed: int) -> list[SimulatedRun]:
     """Run a loop `count` times. The same seed gives the same runs."""
-    generator = random.Random(seed)
+    draws = Draws(random.Random(seed))
     prepared = _prepared(loop)
     trees = ScriptedTrees.of(prepared)
-    return [_simulate(prepared, DrawnScript(odds, generator), trees) for _ in range(count)]
+    return [_simulate(prepared, DrawnScript(odds, draws), trees) for _ in range(count)]
 
 
 def _simulate(loop: FSMLoop, script: DrawnScript, trees: ScriptedTrees) -> SimulatedRun:
@@ -109,28 +112,64 @@ def _prepared(loop: FSMLoop) -> FSMLoop:
 def _with_drawn_verdict(state: StateConfig) -> StateConfig:
     """Return a state whose condition accepts any of its verdicts as drawn; unchanged if none is
     drawn."""
-    if not _is_drawn(state):
+    if state.branches is not None:  # their join is drawn, not each of them
+        state = state._replace(branches=None, loop=None, action="true", action_type="shell")
+    if not _is_drawn(state) or state.loop is not None:
         return state
     source = None if state.action is not None else NEVER_JUDGED
     words = VerdictWords(tuple(verdicts_of(state)), source)
-    return state._replace(condition=words, capture_exit=False)
+    # The drawn verdict is the last one, after the judge.
+    return state._replace(condition=words, judge=None, capture_exit=False)
+
+
+STRATA = 50
+
+
+class Draws:
+    """Random numbers for all simulated runs, between 0 and 1.
+
+    Each run gets one for the first visit to a state, one for the second, and so on. Of every
+    `STRATA` runs that come that far, one gets a number from each of as many equal intervals: the
+    shares of verdicts are then much closer to their odds than with independent numbers, while the
+    numbers of one run stay independent.
+    """
+
+    def __init__(self, generator: random.Random) -> None:
+        self.random = generator
+        self._left: defaultdict[tuple[str, int], list[float]] = defaultdict(list)
+
+    def number(self, state: str, visit: int) -> float:
+        """Return the number for a visit to a state; `visit` counts those of one run."""
+        left = self._left[state, visit]
+        if not left:
+            left += [(part + self.random.random()) / STRATA for part in range(STRATA)]
+            self.random.shuffle(left)
+        return left.pop()
+
+
+def _at(odds: Mapping[str, float], number: float) -> str:
+    """Return the verdict at a place between 0 and 1, if each takes a part as large as its odds."""
+    verdicts = list(odds)
+    upper = list(accumulate(odds.values()))
+    return verdicts[bisect(upper, number * upper[-1], hi=len(upper) - 1)]
 
 
 class DrawnScript:
     """Draws the result of each action of one run, and adds up what it used."""
 
-    def __init__(self, odds: Odds, generator: random.Random) -> None:
+    def __init__(self, odds: Odds, draws: Draws) -> None:
         self._odds = odds
-        self._random = generator
+        self._draws = draws
+        self._random = draws.random
+        self._visits: Counter[str] = Counter()
         self.cost_of: defaultdict[str, float] = defaultdict(float)
         self.seconds_of: defaultdict[str, float] = defaultdict(float)
 
     def verdict(self, state: str) -> str:
-        odds = self._odds[state].verdicts
-        [verdict] = self._random.choices(list(odds), list(odds.values()))
-        return verdict
+        self._visits[state] += 1
+        return _at(self._odds[state].verdicts, self._draws.number(state, self._visits[state]))
 
-    def answer(self, run: LoopState, command: RunAction, text: str) -> Answer:
+    def answer(self, run: LoopState, command: RunAction, text: str) -> ScriptedResult:
         """Draw the verdict, cost and duration of an action; add cost and duration to those of its
         state."""
         name = run.current_state
@@ -138,7 +177,38 @@ class DrawnScript:
         cost, seconds = self._random.choice(odds.costs), self._random.choice(odds.seconds)
         self.cost_of[name] += cost
         self.seconds_of[name] += seconds
-        return Answer(_result(command, verdict, to_ms(seconds), cost), changes=())
+        return ScriptedResult(_result(command, verdict, to_ms(seconds), cost), changes=())
+
+    def child(self, run: LoopState, name: str) -> ChildOutcome:
+        """Draw how a run of another loop ends, its cost and its duration; add them to those of the
+        state that started it."""
+        state = run.current_state
+        verdict, odds = self.verdict(state), self._odds[state]
+        cost, seconds = self._random.choice(odds.costs), self._random.choice(odds.seconds)
+        self.cost_of[state] += cost
+        self.seconds_of[state] += seconds
+        status, reason = ENDING_OF_VERDICT.get(verdict, ("failed", "terminal"))
+        return ChildOutcome(status, reason, duration_ms=to_ms(seconds), cost_usd=cost)
+
+    def fits(self, branch: str) -> bool:
+        """Return True: nothing is known about what branches change."""
+        return True
+
+    def files(self, state: str) -> list[str]:
+        """Return nothing: the join of branches is drawn."""
+        return []
+
+    def opinion(self, run: LoopState) -> Judgement:
+        return Judgement(PASS)
+
+
+ENDING_OF_VERDICT = {
+    PASS: ("completed", "terminal"),
+    FAIL: ("failed", "terminal"),
+    ERROR: ("failed", "error"),
+    TIMEOUT: ("failed", "loop_timeout"),
+}
+"""How a run of another loop ends, for each verdict that it can give."""
 
 
 def _result(command: RunAction, verdict: str, took_ms: int, cost: float) -> Result:

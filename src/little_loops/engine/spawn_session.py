@@ -39,8 +39,8 @@ NOTES = "continue.md"
 class Spawner:
     """Starts continuations of one run; pass `start` to a `HandoffHandler`.
 
-    `seq` is the run's last event: a later one shows that the run has been resumed.
-    `kept_open` are descriptors that the session inherits.
+    `seq` is the run's last event: a later one shows that the run has been resumed. `most_usd` is
+    what the session may cost. `kept_open` are descriptors that it inherits.
     """
 
     def __init__(
@@ -50,12 +50,14 @@ class Spawner:
         environ: Mapping[str, str],
         seq: int,
         kept_open: tuple[int, ...] = (),
+        most_usd: float = SESSION_USD,
     ) -> None:
         self.files = files
         self.options = options
         self.environ = environ
         self.seq = seq
         self.kept_open = kept_open
+        self.most_usd = most_usd
 
     def start(self, name: str, continuation: str | None) -> subprocess.Popen[str]:
         """Start a detached session that resumes the run `name`, and return its process.
@@ -97,7 +99,7 @@ class Spawner:
             permission_mode="dontAsk" if claude else self.options.permission_mode,
             allow=(f"Bash({command})",) if claude else (),
             max_turns=TURNS if claude else None,
-            max_cost_usd=SESSION_USD if claude else None,
+            max_cost_usd=self.most_usd if claude else None,
             args=("--tools=Bash", "--strict-mcp-config") if claude else (),
             command=self.options.command or (),
             env=self.options.env or {},

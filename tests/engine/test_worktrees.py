@@ -1,0 +1,664 @@
+"""Runs in worktrees, with real git: what they merge, and what of the user's they leave alone."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.engine.kill_sweep import left_of_actions
+from tests.project import Project, until
+from tests.simulation.command import GONE, At, command, dies, in_memory, operations
+from tests.trees.projects import fingerprint
+
+LINES = "".join(f"line {number}\n" for number in range(9))
+OWN = """\
+initial: work
+states:
+  work: {{action: "{action}", next: done}}
+  done: {{terminal: true}}
+worktree: {worktree}
+"""
+STATE = """\
+initial: types
+states:
+  types:
+    loop:
+      initial: work
+      states: {{work: {{action: "{action}", next: ok}}, ok: {{terminal: true}}}}
+    worktree: {worktree}
+    on_pass: done
+  done: {{terminal: true}}
+"""
+HOOKS = ("pre-commit", "commit-msg", "post-commit", "post-merge", "post-checkout", "pre-rebase")
+SOME = 23
+"""Every so many operations, a run is killed in the usual tests; in the soak tests, at each."""
+
+
+class Repository(Project):
+    """A project in a git repository with hooks and a stash, and with edits that are not committed."""
+
+    def __init__(self, place: Path) -> None:
+        super().__init__(place)
+        self.git("init", "-q", "-b", "main")
+        self.git("config", "user.name", "a")
+        self.git("config", "user.email", "a@example.org")
+        self.git("config", "commit.gpgSign", "true")
+        self.write("a.py", LINES)
+        self.write("b.py", LINES)
+        self.write("mine.py", "mine\n")
+        self.write(".gitignore", ".env\nlib/\n*.log\n")
+        self.save("first")
+        self.write("b.py", "stashed\n")
+        self.git("stash")
+        for hook in HOOKS:
+            path = self.root / ".git/hooks" / hook
+            path.write_text(f"#!/bin/sh\necho {hook} >> {place}/hooks.log\n")
+            path.chmod(0o755)
+        self.write("mine.py", "my edit\n")
+        self.write("new.py", "staged\n")
+        self.git("add", "new.py")
+        self.write("untracked.py", "untracked\n")
+        self.hooks = place / "hooks.log"
+
+    def write(self, path: str, text: str) -> None:
+        file = self.root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+    def save(self, message: str) -> None:
+        self.git("add", "-A")
+        self.quietly("commit", "-q", "-m", message)
+
+    def quietly(self, *words: str) -> str:
+        return self.git("-c", "core.hooksPath=/dev/null", "-c", "commit.gpgSign=false", *words)
+
+    def run(self, text: str, *words: str) -> Any:
+        self.loop("w", text)
+        return self.ll("run", "w", *words)
+
+    def users(self) -> dict[str, Any]:
+        """What is the user's, but for the branch that is checked out and the files it has."""
+        return {
+            "status": self.git("status", "--porcelain", "--", "*.py"),
+            "staged": self.git("diff", "--cached", "--name-status"),
+            "stash": self.git("stash", "list"),
+            "mine": (self.root / "mine.py").read_text(),
+            "config": (self.root / ".git/config").read_text(),
+            "hooks": self.hooks.exists(),
+            "branches": self.git("for-each-ref", "--format=%(refname)", "refs/heads", "refs/tags"),
+        }
+
+    def merged(self) -> list[str]:
+        """The commits since the first, as the reflog of the branch and its history have them."""
+        moves = self.git("reflog", "show", "--format=%gs", "main").split("\n")
+        return [*moves, self.git("log", "--format=%s", "main")]
+
+    def worktrees(self) -> list[Path]:
+        found = self.git("worktree", "list", "--porcelain").split("\n")
+        return [Path(line[9:]) for line in found if line.startswith("worktree ")][1:]
+
+
+@pytest.fixture
+def repository() -> Iterator[Repository]:
+    with in_memory() as place:
+        made = Repository(place)
+        yield made
+        made.end_actions()
+
+
+def told(done: Any) -> str:
+    return f"{done.returncode}\n{done.stdout}{done.stderr}"
+
+
+# ── what lands ─────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("text", [OWN, STATE], ids=["a loop", "a state"])
+@pytest.mark.parametrize("way", ["merge", "squash"])
+def test_work_lands_by_one_fast_forward_and_nothing_else_of_the_users_changes(
+    repository, text, way
+):
+    before, index = repository.users(), (repository.root / ".git/index").read_bytes()
+    action = "sed -i s/0/zero/ a.py; echo x > fresh.py; rm b.py; echo no > w.log"
+    done = repository.run(
+        text.format(action=action, worktree=f"{{merge: {way}, check: test -e fresh.py}}")
+    )
+    assert done.returncode == 0, told(done)
+    assert repository.users() == before
+    assert (repository.root / "a.py").read_text().startswith("line zero")
+    assert (repository.root / "fresh.py").exists()
+    assert not (repository.root / "b.py").exists()
+    assert not (repository.root / "w.log").exists()
+    moves = repository.git("reflog", "show", "--format=%gs", "main").split("\n")
+    assert [move.split(":")[-1].strip() for move in moves[:-1]] == ["Fast-forward"]
+    assert (repository.root / ".git/index").read_bytes() != index
+    assert repository.worktrees() == []
+    trailers = repository.git("log", "-1", "--format=%(trailers:key=Loop,valueonly)", "main")
+    assert trailers.strip() == "w"
+    parents = repository.git("log", "-1", "--format=%P", "main").split()
+    assert len(parents) == (2 if way == "merge" else 1)
+
+
+@pytest.mark.parametrize("text", [OWN, STATE], ids=["a loop", "a state"])
+def test_nothing_changed_lands_nothing(repository, text):
+    head = repository.git("rev-parse", "HEAD")
+    done = repository.run(text.format(action="true", worktree="{merge: merge}"))
+    assert done.returncode == 0, told(done)
+    assert repository.git("rev-parse", "HEAD") == head
+    assert "nothing to commit: the run changed no files" in done.stdout
+    assert repository.git("for-each-ref", "refs/heads/ll") == ""
+
+
+@pytest.mark.parametrize("text", [OWN, STATE], ids=["a loop", "a state"])
+def test_a_tree_that_turns_the_check_red_never_lands(repository, text):
+    head, before = repository.git("rev-parse", "HEAD"), repository.users()
+    red = "{merge: merge, check: 'echo not good; exit 1'}"
+    done = repository.run(text.format(action="echo x >> a.py", worktree=red))
+    assert done.returncode == 1, told(done)
+    assert "`check` failed after the merge: exit 1: not good" in done.stdout
+    assert repository.git("rev-parse", "HEAD") == head
+    [kept] = repository.worktrees()
+    assert (kept / "a.py").read_text() == LINES + "x\n"
+    branch = repository.git("for-each-ref", "--format=%(refname)", "refs/heads/ll")
+    assert repository.users() == {**before, "branches": f"{branch}\n{before['branches']}"}
+
+
+def test_the_check_sees_the_merged_tree_in_a_copy_with_what_git_ignores(repository):
+    repository.write(".env", "KEY=1\n")
+    repository.write("lib/x.js", "lib\n")
+    check = "cat .env lib/x.js; test $LL_CLEAN = 1; git log -1 --format=%s; test ! -e w.log; pwd"
+    tree = "{check: " + json.dumps(check) + "}"
+    text = STATE.format(action="echo x > c.py; touch w.log", worktree=tree)
+    done = repository.run(text, "-v")
+    assert done.returncode == 0, told(done)
+    shown = [line[9:] for line in done.stdout.split("\n") if line.startswith("       | ")]
+    assert shown == ["KEY=1", "lib", "Merge `types`", str(repository.root)]
+
+
+# ── several branches ───────────────────────────────────────────────────────────────────────────
+
+MANY = """\
+initial: all
+states:
+  all:
+    for_each: {items}
+    action: "{action}"
+    worktree: {worktree}
+    on_pass: done
+    on_conflict: torn
+  done: {{terminal: true}}
+  torn: {{terminal: true}}
+"""
+
+
+def test_two_branches_that_are_green_alone_and_red_together_never_land_together(repository):
+    """Each passes by itself; with both files, the check fails."""
+    text = MANY.format(
+        items="[one, two]",
+        action="touch ${branch.item}.py; test $(ls one.py two.py 2>/dev/null | wc -l) = 1",
+        worktree="{check: 'test ! -e one.py || test ! -e two.py'}",
+    )
+    done = repository.run(text)
+    assert done.returncode == 1, told(done)
+    assert "`two` is not merged: `check` failed after the merge: exit 1" in done.stdout
+    assert (repository.root / "one.py").exists()
+    assert not (repository.root / "two.py").exists()
+    [kept] = repository.worktrees()
+    assert (kept / "two.py").exists()
+
+
+def test_of_twelve_branches_the_nine_without_a_conflict_land(repository):
+    before = repository.users()
+    names = [f"n{number:02}" for number in range(12)]
+    torn = ("n03", "n07", "n10")
+    action = (
+        "echo ${branch.item} > ${branch.item}.py;"
+        " case ${branch.item} in n01|n03|n07|n10) echo ${branch.item} >> a.py;; esac"
+    )
+    text = MANY.format(items=names, action=action, worktree="true")
+    done = repository.run(text)
+    assert done.returncode == 1, told(done)
+    landed = [name for name in names if (repository.root / f"{name}.py").exists()]
+    assert landed == [name for name in names if name not in torn]
+    assert (repository.root / "a.py").read_text() == LINES + "n01\n"
+    for name in torn:
+        assert f"`{name}` is not merged: conflict (a.py)" in done.stdout
+    moves = repository.git("reflog", "show", "--format=%gs", "main").split("\n")
+    assert len(moves) == 2
+    assert len(repository.worktrees()) == 3
+    ours = repository.git("for-each-ref", "--format=%(refname)", "refs/heads/ll").split("\n")
+    assert [ref.rpartition("/")[2] for ref in ours] == list(torn)
+    after = repository.users()
+    assert {**after, "branches": ""} == {**before, "branches": ""}
+
+
+# ── making a branch fit ────────────────────────────────────────────────────────────────────────
+
+BOTH = "(echo line ${branch.item}; sed 1d a.py) > new; mv new a.py; echo x > ${branch.item}.py"
+FITS = (
+    "echo ${branch.conflict.reason} ${branch.name}; sed -i '/^[<=>]/d' ${branch.conflict.files.0}"
+)
+
+
+@pytest.mark.parametrize("settings", ["", "merge: squash, ", "from: working-tree, "])
+def test_a_branch_that_is_in_conflict_is_made_to_fit(repository, settings):
+    before = repository.users()
+    resolve = "{action: " + json.dumps(FITS) + "}"
+    tree = f"{{{settings}check: test ! -e untracked.py, resolve: {resolve}}}"
+    done = repository.run(MANY.format(items="[one, two]", action=BOTH, worktree=tree), "-v")
+    assert done.returncode == 0, told(done)
+    assert "[all/two.resolve-1]        | conflict two" in done.stdout
+    assert (repository.root / "a.py").read_text().startswith("line one\nline two\nline 1\n")
+    assert repository.users() == before
+    changed = repository.git("diff", "--name-only", "HEAD@{1}", "HEAD").split("\n")
+    assert changed == ["a.py", "one.py", "two.py"]
+    assert repository.worktrees() == []
+    assert repository.ll("status", "w/two.resolve-1").stdout.startswith("w/all/two.resolve-1  ✓")
+    assert repository.ll("replay", "w").returncode == 0
+
+
+def test_a_branch_that_fails_the_check_is_made_to_fit_by_a_loop(repository):
+    repository.loop(
+        "fit",
+        """\
+        context: {why: ''}
+        initial: fix
+        states:
+          fix: {action: "echo ${context.why}; rm one.py", next: done}
+          done: {terminal: true}
+        """,
+    )
+    resolve = "{loop: fit, with: {why: '${branch.conflict.reason}'}}"
+    tree = f"{{check: 'test ! -e one.py || test ! -e two.py', resolve: {resolve}}}"
+    action = "touch ${branch.item}.py"
+    done = repository.run(MANY.format(items="[one, two]", action=action, worktree=tree), "-v")
+    assert done.returncode == 0, told(done)
+    assert "| `check` failed after the merge: exit 1" in done.stdout
+    assert not (repository.root / "one.py").exists()
+    assert (repository.root / "two.py").exists()
+
+
+@pytest.mark.parametrize(
+    ("resolve", "why"),
+    [
+        ("'true'", "conflict markers are left in a.py"),
+        ("exit 1", "it failed"),
+        ("exit 2", "exit 2"),
+    ],
+)
+def test_a_branch_that_still_does_not_fit_is_left_out(repository, resolve, why):
+    tree = f"{{resolve: {{action: {resolve}}}, tries: 2}}"
+    done = repository.run(MANY.format(items="[one, two]", action=BOTH, worktree=tree))
+    assert done.returncode == 1, told(done)
+    assert "[all/two.resolve-2]" in done.stdout
+    reason = f"conflict (a.py); `resolve` did not make it fit: {why}"
+    assert f"two does not fit: {reason}; running two.resolve-2" in done.stdout
+    assert f"`two` is not merged: {reason}" in done.stdout
+    assert "<<<<<<<" not in repository.git("show", "main:a.py")
+    assert (repository.root / "one.py").exists()
+    [kept] = repository.worktrees()
+    assert "<<<<<<<" in (kept / "a.py").read_text()
+    rows = rows_of(repository.ll("status", "w").stdout)
+    assert rows["left out"] == [f"two: {reason}", "`ll-loop worktrees` lists what is kept of them"]
+    report = repository.ll("report", "--markdown").stdout
+    assert "**Merged into `main`:** `one`\n\n| left out | why |\n" in report
+    assert f"| `two` | ``{reason}`` |\n" in report
+    assert rows_of(repository.ll("status", "w/two").stdout)["worktree"] == [str(kept)]
+    assert "worktree" not in rows_of(repository.ll("status", "w/one").stdout)
+
+
+def rows_of(status: str) -> dict[str, list[str]]:
+    """The rows of a status, by their labels."""
+    rows: dict[str, list[str]] = {}
+    label = ""
+    for line in status.partition("\n\n")[0].split("\n")[1:]:
+        label = line[2:13].strip() or label
+        rows.setdefault(label, []).append(line[13:])
+    return rows
+
+
+def test_a_loop_whose_work_is_in_conflict_with_later_commits_is_made_to_fit(repository):
+    action = (
+        "sed -i s/0/mine/ a.py; cd $LL_PROJECT; sed -i s/0/theirs/ a.py;"
+        " git -c core.hooksPath=/dev/null -c commit.gpgSign=false commit -q -m theirs a.py"
+    )
+    resolve = "{action: \"grep -v '^[<=>]' a.py > new; mv new a.py\"}"
+    done = repository.run(STATE.format(action=action, worktree=f"{{resolve: {resolve}}}"))
+    assert done.returncode == 0, told(done)
+    assert (repository.root / "a.py").read_text().startswith("line theirs\nline mine\nline 1\n")
+
+
+def test_a_stop_while_it_is_made_to_fit_leaves_nothing_running_and_a_resume_continues(repository):
+    wait = "touch $LL_PROJECT/begun.log; while test -e $LL_PROJECT/go.log; do sleep 0.05; done"
+    tree = "{resolve: {action: " + json.dumps(f"{wait}; {FITS}") + "}}"
+    repository.write("go.log", "")
+    repository.loop("w", MANY.format(items="[one, two]", action=BOTH, worktree=tree))
+    with repository.started("run", "w") as child:
+        until((repository.root / "begun.log").exists, "the run that resolves")
+        child.send_signal(signal.SIGINT)
+        out, _ = child.communicate(timeout=60)
+    assert child.returncode == 130, out
+    assert left_of_actions(repository) == []
+    (repository.root / "go.log").unlink()
+    done = repository.ll("resume", "w")
+    assert done.returncode == 0, told(done)
+    assert (repository.root / "a.py").read_text().startswith("line one\nline two\nline 1\n")
+
+
+GATED = """\
+initial: fix
+states:
+  fix: {action: "sed -i '/^[<=>]/d' a.py; echo fixed >> $LL_PROJECT/fixes.log", next: look}
+  look: {terminal: true, outcome: review, next: done}
+  done: {terminal: true}
+"""
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "lands"),
+    [("approve", 0, "line one\nline two\n"), ("reject", 1, "line one\nline 1\n")],
+)
+def test_a_gate_of_the_run_that_makes_it_fit_pauses_the_run_until_it_is_answered(
+    repository, answer, code, lands
+):
+    repository.loop("fit", GATED)
+    tree = "{resolve: {loop: fit}}"
+    done = repository.run(MANY.format(items="[one, two]", action=BOTH, worktree=tree))
+    assert done.returncode == 4, told(done)
+    assert repository.state("w")["status"] == "needs_review"
+    assert repository.git("log", "--format=%s", "main") == "first"
+    status = repository.ll("status", "w").stdout
+    assert "w/all/two.resolve-1" in status
+    done = repository.ll(answer, "w/two.resolve-1", "-m", "no")
+    assert done.returncode == code, told(done)
+    assert (repository.root / "a.py").read_text().startswith(lands)
+    assert (repository.root / "fixes.log").read_text() == "fixed\n"
+
+
+# ── what is left alone ─────────────────────────────────────────────────────────────────────────
+
+
+def other_branch(repository: Repository) -> None:
+    repository.quietly("switch", "-q", "-c", "other")
+
+
+def detached(repository: Repository) -> None:
+    repository.quietly("switch", "-q", "--detach")
+
+
+def edited(repository: Repository) -> None:
+    repository.write("a.py", "my own edit\n")
+
+
+def in_the_way(repository: Repository) -> None:
+    repository.write("fresh.py", "mine\n")
+
+
+@pytest.mark.parametrize(
+    ("happens", "why"),
+    [
+        (other_branch, "`other` is checked out, not `main`"),
+        (detached, "no branch is checked out, not `main`"),
+        (edited, "Your local changes to the following files would be overwritten by merge: a.py"),
+        (in_the_way, "untracked working tree files would be overwritten by merge: fresh.py"),
+    ],
+)
+def test_a_landing_that_would_touch_the_users_files_prints_the_command_instead(
+    repository, happens, why
+):
+    """It happens while the loop works."""
+    repository.write("go", "")
+    action = "while test -e $LL_PROJECT/go; do sleep 0.01; done; echo x >> a.py; echo x > fresh.py"
+    repository.loop("w", OWN.format(action=action, worktree="{merge: merge}"))
+    with repository.started("run", "w") as child:
+        until(repository.worktrees, "worktree")
+        happens(repository)
+        before = fingerprint(repository.root, skip=(".loops", ".git"))
+        head = repository.git("rev-parse", "main")
+        (repository.root / "go").unlink()
+        out, _ = child.communicate(timeout=60)
+    before.pop("go")
+    assert child.returncode == 1
+    assert why in out
+    assert fingerprint(repository.root, skip=(".loops", ".git")) == before
+    assert repository.git("rev-parse", "main") == head
+    [command] = [line.split(": ", 1)[1] for line in out.split("\n") if "to finish it" in line]
+    assert command.split("&& ")[-1].startswith("git merge --ff-only ll/w/merged/")
+    shown = rows_of(repository.ll("status", "w").stdout)["merge"]
+    assert shown[0].startswith("`main` was left alone: ")
+    assert why in shown[0]
+    assert shown[1:] == [f"to finish it: {command}"]
+    tip = command.rpartition(" ")[2]
+    assert repository.git("show", f"{tip}:fresh.py") == "x"
+
+
+def test_commits_that_arrive_meanwhile_are_merged_first(repository):
+    action = (
+        "echo x >> a.py; cd $LL_PROJECT; git -c core.hooksPath=/dev/null"
+        " -c commit.gpgSign=false commit -q -m theirs mine.py"
+    )
+    done = repository.run(OWN.format(action=action, worktree="{merge: merge}"))
+    assert done.returncode == 0, told(done)
+    log = repository.git("log", "--first-parent", "--format=%s", "main")
+    assert log.split("\n") == ["Merge `w`", "theirs", "first"]
+
+
+def test_a_worktree_of_the_working_tree_takes_nothing_uncommitted_into_history(repository):
+    before = repository.users()
+    seen = "cat mine.py new.py untracked.py"
+    text = OWN.format(
+        action=f"{seen}; echo x >> a.py", worktree="{from: working-tree, merge: merge}"
+    )
+    done = repository.run(text, "-v")
+    assert done.returncode == 0, told(done)
+    for word in ("my edit", "staged", "untracked"):
+        assert f"       | {word}" in done.stdout
+    assert repository.users() == before
+    changed = repository.git("diff", "--name-only", "HEAD~1", "HEAD")
+    assert changed == "a.py"
+    assert len(repository.git("log", "--format=%h", "main").split("\n")) == 2
+
+
+def test_the_user_is_not_known_to_git(repository):
+    repository.git("config", "--unset", "user.name")
+    repository.git("config", "--unset", "user.email")
+    repository.git("config", "user.useConfigOnly", "true")
+    done = repository.run(OWN.format(action="echo x >> a.py", worktree="{merge: squash}"))
+    assert done.returncode == 0, told(done)
+    who = repository.git("log", "-1", "--format=%an <%ae>", "main")
+    assert who == "ll-loop <ll-loop@localhost>"
+
+
+# ── the worktree itself ────────────────────────────────────────────────────────────────────────
+
+
+def test_what_a_worktree_begins_with(repository):
+    repository.write(".env", "KEY=1\n")
+    repository.write("lib/x.js", "lib\n")
+    settings = (
+        "{setup: 'echo $PORT > port.log', copy: [.env, nothing], link: [lib], ports: {PORT: 3000}}"
+    )
+    action = "cat .env lib/x.js port.log; echo $LL_PROJECT; git branch --show-current"
+    done = repository.run(OWN.format(action=action, worktree=settings), "-v")
+    assert done.returncode == 0, told(done)
+    shown = [line[9:] for line in done.stdout.split("\n") if line.startswith("       | ")]
+    assert shown[:4] == ["KEY=1", "lib", "3000", str(repository.root)]
+    assert shown[4].startswith("ll/w/")
+    assert shown[4].endswith("/w")
+    assert "not brought into the worktree, because missing: nothing" in done.stdout + done.stderr
+    assert repository.git("for-each-ref", "refs/heads/ll") == ""
+
+
+def test_a_project_below_the_top_of_its_repository(repository):
+    below = repository.root / "web"
+    (below / ".loops").mkdir(parents=True)
+    (below / ".loops/w.yaml").write_text(
+        OWN.format(
+            action="pwd; cat ../a.py; echo x > c.py",
+            worktree="{merge: merge, check: 'test -e c.py -a -e ../a.py'}",
+        )
+    )
+    repository.git("add", "web")
+    repository.quietly("commit", "-q", "-m", "web", "--", "web")
+    done = repository.ll("run", "w", "-v", cwd=below)
+    assert done.returncode == 0, told(done)
+    assert (below / "c.py").exists()
+    assert "/web\n" in done.stdout
+
+
+def test_a_setup_that_fails_ends_the_run(repository):
+    done = repository.run(OWN.format(action="true", worktree="{setup: 'echo no lib; exit 3'}"))
+    assert done.returncode == 1
+    assert "`setup` of the worktree: exit 3: no lib" in done.stdout + done.stderr
+
+
+def test_without_a_repository_it_is_an_error_of_the_file(tmp_path):
+    project = Project(tmp_path)
+    project.loop("w", OWN.format(action="true", worktree="true"))
+    done = project.ll("run", "w")
+    assert done.returncode == 2
+    assert "`worktree` needs a git repository, and this project is not in one" in done.stderr
+    assert project.ll("validate", "w").returncode == 2
+
+
+def test_run_worktree_runs_any_loop_that_way(repository):
+    plain = OWN.format(action="echo x >> a.py", worktree="false")
+    done = repository.run(plain, "--worktree")
+    assert done.returncode == 0, told(done)
+    assert (repository.root / "a.py").read_text() == LINES
+    [branch] = repository.git("for-each-ref", "--format=%(refname:short)", "refs/heads/ll").split(
+        "\n"
+    )
+    assert repository.git("show", f"{branch}:a.py") == (LINES + "x").strip()
+    done = repository.ll("run", "w", "--worktree", "--merge")
+    assert done.returncode == 0, told(done)
+    assert (repository.root / "a.py").read_text() == LINES + "x\n"
+    done = repository.ll("run", "w", "--merge")
+    assert (done.returncode, done.stderr.split("\n")[0]) == (2, "error: `--merge` needs a worktree")
+
+
+def test_what_is_in_no_commit_is_never_removed(repository):
+    """The run fails, so its worktree is kept; pruning keeps it until its files are committed."""
+    done = repository.run(OWN.format(action="echo x >> a.py; exit 2", worktree="true"))
+    assert done.returncode == 1
+    [kept] = repository.worktrees()
+    listed = repository.ll("worktrees").stdout
+    assert listed.startswith("w: 1 file in no commit\n")
+    assert repository.ll("worktrees", "--prune").returncode == 0
+    assert kept.exists()
+    assert repository.ll("run", "w").returncode == 1
+    repository.ll("worktrees", "--prune")
+    assert kept.exists()
+    for each in repository.worktrees():
+        repository.git(
+            "-C",
+            str(each),
+            "-c",
+            "core.hooksPath=/dev/null",
+            "-c",
+            "commit.gpgSign=false",
+            "commit",
+            "-qam",
+            "x",
+        )
+    counted = [
+        each["text"]
+        for each in json.loads(repository.ll("doctor", "--json").stdout)["checks"]
+        if each["id"] == "worktrees"
+    ]
+    assert counted[0].startswith("2 worktrees of runs hold ")
+    pruned = repository.ll("history", "--prune", "1s", "--json")
+    assert len(json.loads(pruned.stdout)["worktrees"]) == 2
+    assert repository.worktrees() == []
+    assert repository.ll("worktrees", "--json").stdout.strip() == '{"schema": 1, "worktrees": []}'
+    assert repository.ll("worktrees").stdout == "no worktrees\n"
+
+
+# ── killed anywhere ────────────────────────────────────────────────────────────────────────────
+
+TRACE_MANY = "test ${branch.item} = other || { grep -q x a.py || echo x >> a.py; echo ran >> $LL_PROJECT/../trace; }"
+TRACE = "grep -q x a.py || echo x >> a.py; echo x > fresh.py; echo ran >> $LL_PROJECT/../trace"
+CHECK = "{merge: merge, check: 'echo checked >> $TRACE; test -e fresh.py'}"
+
+
+def finished(repository: Repository, out: str) -> None:
+    """Resume or start a run that was killed until it is over; everything is as without the kill."""
+    done: Any = None
+    for _ in range(
+        4
+    ):  # a child that dies twice is an error of its state, and a resume starts another
+        done = command(repository, "resume", "w")
+        if done.code == 2 and not (repository.root / ".loops/.history/w").exists():
+            done = command(repository, "run", "w")  # it had not begun
+        if done.code in (0, 2):
+            break
+    landed = repository.git("show", "main:fresh.py", "main:a.py")
+    assert landed == f"x\n{LINES}x", (out, done)
+    moves = repository.git("reflog", "show", "--format=%gs", "main").split("\n")
+    assert len(moves) == 2, moves
+    assert (
+        repository.git("status", "--porcelain", "--", "*.py")
+        == "M mine.py\nA  new.py\n?? untracked.py"
+    )
+    assert not repository.hooks.exists()
+
+
+def sweep(place: Path, text: str, numbers: Iterable[int], most: int) -> int:
+    """Kill a run before one operation after the other, and finish it each time."""
+    count = 0
+    for number in numbers:
+        home = place / str(number)
+        home.mkdir()
+        repository = Repository(home)
+        repository.loop("w", text)
+        killed = command(repository, "run", "w", at=At(number, dies))
+        if killed.code != GONE:  # the operations of children are not those of this process
+            break
+        finished(repository, killed.reached or "")
+        ran = (home / "trace").read_text().split("\n")
+        assert 1 <= ran.count("ran") <= most, killed
+        shutil.rmtree(home)
+        count += 1
+    return count
+
+
+def texts() -> dict[str, str]:
+    tree = CHECK.replace("$TRACE", "/dev/null")
+    many = "echo x > ${branch.item}.py; " + TRACE_MANY
+    return {
+        "loop": OWN.format(action=TRACE, worktree=tree),
+        "state": STATE.format(action=TRACE, worktree=tree),
+        "branches": MANY.format(items="[fresh, other]", action=many, worktree=tree),
+    }
+
+
+def swept(text: str, each: int) -> int:
+    with in_memory() as place:
+        home = place / "whole"
+        home.mkdir()
+        whole = Repository(home)
+        whole.loop("w", text)
+        total = len(operations(whole, "run", "w"))
+        # The process of a child dies at the same operation as its parent, and so does the next one.
+        return sweep(
+            place, text, range(1, total + 1, each), 2 if text.startswith("initial: work") else 4
+        )
+
+
+@pytest.mark.parametrize("shape", ["loop", "state", "branches"])
+def test_a_run_that_is_killed_lands_the_same_tree_once(shape, record_property):
+    count = swept(texts()[shape], SOME)
+    record_property(f"figure: kills of a {shape} in a worktree", count)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("shape", ["loop", "state", "branches"])
+def test_a_run_that_is_killed_anywhere_lands_the_same_tree_once(shape, record_property):
+    count = swept(texts()[shape], 1)
+    record_property(f"figure: kills of a {shape} in a worktree", count)
