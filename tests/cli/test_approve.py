@@ -212,7 +212,7 @@ def test_a_run_that_waits_for_its_budget_is_not_approved(project: Project):
     assert (refused.returncode, refused.stderr) == (
         2,
         (
-            "error: `release` waits for its budget, not for an answer\n"
+            "error: `release` is paused (budget), not waiting for an answer\n"
             "   = help: `ll-loop resume release` continues it\n"
         ),
     )

@@ -253,7 +253,7 @@ def test_an_unfinished_run_in_the_way(project):
         run.wait()
     assert (
         "before   `slow` has an unfinished run: interrupted in state `work`; "
-        "`ll-loop resume slow` continues it, `ll-loop run slow --fresh` starts again\n"
+        "`ll-loop resume slow` continues it; `ll-loop run slow --fresh` starts a new run\n"
     ) in dry(project, "slow")
     assert "before" not in dry(project, "slow", "--fresh")
 
@@ -320,6 +320,7 @@ def test_as_json(project):
             "setup": None,
             "confirm": 1,
         },
+        "hooks": {},
         "conflicts": [],
         "hosts": [{"name": "codex", "program": "codex", "path": None, "permissions": "read-only"}],
         "before": None,

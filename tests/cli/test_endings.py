@@ -312,7 +312,7 @@ def test_a_crash(project: Project):
     assert again.returncode == 2
     assert again.stderr == (
         "error: `row` has an unfinished run: interrupted (crashed) in state `a`\n"
-        "   = help: `ll-loop resume row` continues it, `ll-loop run row --fresh` starts again\n"
+        "   = help: `ll-loop resume row` continues it; `ll-loop run row --fresh` starts a new run\n"
     )
     assert_resumes(project)
 

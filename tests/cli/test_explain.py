@@ -6,7 +6,7 @@ from textwrap import dedent
 
 import pytest
 
-from little_loops.authoring.codes import Code
+from little_loops.authoring.codes import ErrorCode
 from little_loops.cli.explain import page
 
 
@@ -45,4 +45,4 @@ from little_loops.cli.explain import page
     ],
 )
 def test_a_page(wrong, right, shown):
-    assert page(Code("LL1", "a title", "Why.", wrong, right)) == dedent(shown)
+    assert page(ErrorCode("LL1", "a title", "Why.", wrong, right)) == dedent(shown)

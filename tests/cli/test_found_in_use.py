@@ -393,5 +393,5 @@ def test_a_loops_directory_that_is_a_link_is_explained(project: Project):
     assert said.returncode == 1
     assert said.stderr == (
         f"error: `{linked}/.loops` is a symbolic link, and links are not followed here\n"
-        "   = help: replace it by a real directory, or run where the link points to\n"
+        "   = help: replace it with a real directory, or run in the directory the link points to\n"
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from typing import Any
 
 from tests.project import Project
 
@@ -73,3 +75,68 @@ def test_without_evidence_there_is_only_the_question(project: Project):
     assert project.ll("status", "ask").stdout.endswith("The gate asks:\n  Ship it?\n")
     project.ll("approve", "ask")
     assert "The gate asks" not in project.ll("status", "ask").stdout
+
+
+def as_json(project: Project, *words: str) -> Any:
+    return json.loads(project.ll(*words, "--json").stdout)
+
+
+def test_a_program_reads_the_same(project: Project):
+    at_the_gate(project, "echo hello >> a.txt; echo done")
+    gate = as_json(project, "status", "ship")["gate"]
+    seq = next(each["seq"] for each in project.events("ship") if each["event"] == "loop_paused")
+    tree = gate["checks"][0].pop("tree")
+    assert re.fullmatch("[0-9a-f]{40,64}", tree)
+    assert gate == {
+        "state": "look",
+        "seq": seq,
+        "asks": "Is it good?\nShip it?",
+        "choices": ["done", "work"],
+        "changed": {"files": 1, "paths": ["a.txt"], "added": 1, "removed": 0},
+        "checks": [{"state": "test", "verdict": "pass", "reason": "exit 0", "is_current": True}],
+        "answer": None,
+    }
+    listed = {"state": "look", "seq": seq}
+    assert as_json(project, "status")["runs"][0]["gate"] == listed
+    assert as_json(project, "list")["loops"][0]["last_run"]["gate"] == listed
+
+
+def test_an_answer_that_is_stored_and_not_used_yet(project: Project):
+    at_the_gate(project, "echo hello >> a.txt; echo done")
+    project.ll("approve", "ship", "--to", "done", "-m", "well done", "--no-resume")
+    gate = as_json(project, "status", "ship")["gate"]
+    assert gate["answer"] == {
+        "gate": gate["seq"],
+        "verdict": "approved",
+        "by": "approve",
+        "text": "well done",
+        "to": "done",
+    }
+    shown = project.ll("status", "ship")
+    assert shown.stdout.endswith("\nAnswer: approved, with the message 'well done'\n")
+    assert shown.stderr == "next: ll-loop resume ship\n"
+    assert project.ll("resume", "ship").returncode == 0
+    assert as_json(project, "status", "ship")["gate"] is None
+
+
+def test_a_gate_without_evidence_has_no_changes(project: Project):
+    project.loop(
+        "ask",
+        """\
+        initial: look
+        states:
+          look: {terminal: true, outcome: review, next: done}
+          done: {terminal: true}
+        """,
+    )
+    project.ll("run", "ask")
+    gate = as_json(project, "status", "ask")["gate"]
+    assert gate == {
+        "state": "look",
+        "seq": gate["seq"],
+        "asks": "",
+        "choices": [],
+        "changed": None,
+        "checks": [],
+        "answer": None,
+    }

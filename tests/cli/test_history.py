@@ -351,6 +351,7 @@ def test_deleting_for_programs(three, capsys):
     assert said.json == {
         "schema": 1,
         "deleted": [{"name": "fix-types", "archived_as": "2026-11-14T09-00-00"}],
+        "freed_bytes": 0,
     }
 
 

@@ -72,7 +72,7 @@ def fixed(project: Project) -> Project:
     env = {"PATH": path, "IS_SANDBOX": "1", "LL_ALLOW_SKIP_PERMISSIONS": "1"}
     ran = project.ll("run", "row", env=env)
     assert ran.returncode == 0, ran
-    assert "Files changed (as the agents report): leap.py\n" in ran.stdout
+    assert "Files changed (as reported by the agents): leap.py\n" in ran.stdout
     return project
 
 
@@ -94,7 +94,7 @@ def test_what_an_agent_ran_and_changed(fixed: Project):
                → check
 
         Loop completed: done (2 iterations, T)
-        Files changed (as the agents report): leap.py
+        Files changed (as reported by the agents): leap.py
         """)
 
 

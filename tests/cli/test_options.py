@@ -153,3 +153,12 @@ def test_plain_words_mean_what_argparse_makes_of_them(data, cls):
     found = _parse_simple(cls.table, argv)
     if found is not None:
         assert told(cls(**found)) == told(cls(**vars(parser_of(cls).parse_args(argv))))
+
+
+def test_two_dashes_are_a_value_and_not_dropped():
+    assert args_of("tell").read(["fix", "--", "--"]).text == "--"  # type: ignore[attr-defined]
+    assert DrawArgs.read(["square", "--position=--"]).at == "--"
+    assert DrawArgs.read(["--", "square"]).shape == "square"
+    for words in (["--", "--"], ["square", "--width=--"]):
+        with pytest.raises(UsageError, match=r"invalid (value|choice): '--'"):
+            DrawArgs.read(words)

@@ -223,7 +223,7 @@ def test_a_resumed_run_keeps_its_agent(gate: Project):
     child = answered(gate, "y\n", "--host", "codex")
     assert child.exitstatus == 2
     assert str(child.before).replace("\r\n", "\n") == dedent("""\
-        error: a resumed run keeps its host, model and scope; you passed --host
+        error: a resumed run keeps its agent, scope and worktree; you passed --host
            = help: leave them out, or start again with `ll-loop run gate --fresh`
         """)
 
@@ -233,5 +233,5 @@ def test_without_a_terminal_nobody_is_asked(gate: Project):
     assert said.returncode == 2
     assert said.stderr == (
         "error: `gate` has an unfinished run: needs review in state `ask`\n"
-        "   = help: `ll-loop resume gate` continues it, `ll-loop run gate --fresh` starts again\n"
+        "   = help: `ll-loop resume gate` continues it; `ll-loop run gate --fresh` starts a new run\n"
     )

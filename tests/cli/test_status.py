@@ -526,6 +526,10 @@ def test_for_programs(here, capsys):
     assert document.pop("duration_ms") >= 0
     assert document == {
         "schema": 1,
+        "forked_from": None,
+        "forks": [],
+        "worktree": None,
+        "merges": [],
         "name": "countdown",
         "loop": "countdown",
         "no_file": False,
@@ -541,6 +545,7 @@ def test_for_programs(here, capsys):
         "tokens": 0,
         "scope": ["."],
         "continuation_prompt": None,
+        "gate": None,
         "max_iterations": 50,
         "action": None,
         "action_type": None,
@@ -553,6 +558,7 @@ def test_for_programs(here, capsys):
             {"state": "done", "verdict": None},
         ],
         "wait": None,
+        "best": None,
         "spawn": None,
     }
 

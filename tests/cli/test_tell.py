@@ -80,7 +80,49 @@ def test_a_run_that_ends_names_what_is_left(project: Project, prompts):
     begin(project)
     project.ll("tell", "fix", "be brief")
     assert project.ll("stop", "fix").returncode == 0
-    assert 'warning: no agent has got this note: "be brief"' in project.ll("logs", "fix").stdout
+    assert 'warning: no agent received this note: "be brief"' in project.ll("logs", "fix").stdout
+
+
+FAILS = """\
+    initial: check
+    max_iterations: 1
+    evidence: false
+    host: {name: command, command: [sh, ../agent, "{prompt}"]}
+    states:
+      check: {action: "test -e fixed", on_pass: done, on_fail: fix}
+      fix: {action: Fix it., action_type: prompt, next: check}
+      done: {terminal: true}
+    """
+
+
+def test_a_note_for_a_failed_run_waits_for_its_resume(project: Project, prompts):
+    """Its files are in the history, and come back with the note."""
+    project.loop("fix", FAILS)
+    assert project.ll("run", "fix", "--allow-skip-permissions").returncode == 3
+    told = project.ll("tell", "fix", "be brief")
+    assert (told.returncode, told.stderr) == (0, "")
+    resumed = project.ll("resume", "fix", "--max-iterations", "3", "--allow-skip-permissions")
+    assert resumed.returncode == 3
+    assert prompts() == ["Fix it.", "Fix it.\n\nbe brief", "Fix it."]
+    events = [each["event"] for each in project.events("fix") if each["event"].startswith("note")]
+    assert events == ["note_received", "note_delivered"]
+
+
+def in_failure_state(project: Project) -> str:
+    project.loop("bad", "initial: a\nstates:\n  a: {terminal: true, outcome: failure}\n")
+    project.ll("run", "bad")
+    return "bad"
+
+
+def test_a_note_for_a_run_that_cannot_be_resumed_is_refused(project: Project):
+    refused = project.ll("tell", in_failure_state(project), "hello")
+    assert (refused.returncode, refused.stderr) == (
+        2,
+        (
+            "error: `bad` has failed, so no agent would get the note\n"
+            "   = help: `ll-loop run bad` starts it again\n"
+        ),
+    )
 
 
 def test_at_most_twenty_wait(project: Project, prompts):
@@ -92,7 +134,7 @@ def test_at_most_twenty_wait(project: Project, prompts):
     refused = project.ll("tell", "fix", "one more")
     assert (refused.returncode, refused.stderr) == (
         2,
-        "error: 20 notes are waiting for an agent of `fix` already\n",
+        "error: 20 notes are already waiting for an agent of `fix`\n",
     )
     finish(project)
     assert prompts()[0] == "\n\n".join(["Fix it.", *(f"note {number}" for number in range(20))])
@@ -141,7 +183,7 @@ def without_an_agent(project: Project) -> str:
             ended,
             "hello",
             "error: `done` has completed, so no agent would get the note\n"
-            "   = help: `ll-loop resume done` or `ll-loop run done` starts an agent\n",
+            "   = help: `ll-loop run done` starts it again\n",
             id="a run that has ended",
         ),
         pytest.param(

@@ -57,12 +57,16 @@ def test_tests_that_pass_are_dots(project):
     assert done.stdout == dedent("""\
         .loops/tests/fix.test.yaml  ..
 
-        Transitions that no test takes:
+        Transitions not covered by any passing test:
           fix: fix → give_up (on_error)
 
         2 tests: 2 passed
         """)
-    assert project.ll("test", "--require-coverage").returncode == 1
+    covered = project.ll("test", "--require-coverage", "-q")
+    assert covered.returncode == 1
+    assert covered.stdout.splitlines()[-1] == (
+        "2 tests: 2 passed; 1 transition not covered (--require-coverage)"
+    )
     assert project.ll("test", "-q").stdout == "2 tests: 2 passed\n"
     assert project.ll("test", "-qq").stdout == ""
 
@@ -87,9 +91,11 @@ def test_each_failure_says_what_was_expected(project):
           --> .loops/tests/fix.test.yaml:6
           the run reaches `check`, but `given` has no outcome for it; add `check: 0`
 
-        Transitions that no test takes:
+        Transitions not covered by any passing test:
           fix: check → done (on_pass)
+          fix: check → fix (on_fail)
           fix: fix → check (next)
+          fix: fix → give_up (on_error)
 
         2 tests: 0 passed, 2 failed
         """)
@@ -130,7 +136,10 @@ def test_tests_are_chosen_by_loop_and_word(project):
     assert project.ll("test", "fix", "-k", "fixed").stdout == (
         ".loops/tests/fix.test.yaml  .\n\n1 test: 1 passed\n"
     )
-    assert project.ll("test", "-k", "nobody").stdout == "no test has `nobody` in its name\n"
+    nobody = project.ll("test", "-k", "nobody", "--junit", "x.xml")
+    assert (nobody.returncode, nobody.stdout) == (2, "")
+    assert nobody.stderr == "error: no test name contains `nobody`\n"
+    assert not (project.root / "x.xml").exists()
     assert project.ll("test", "other").stderr == (
         "error: `other` has no tests\n   = help: write them to `.loops/tests/NAME.test.yaml`\n"
     )
@@ -231,8 +240,11 @@ def test_results_for_programs(project):
         ],
         "never_taken": [
             {"loop": "fix", "state": "check", "field": "on_pass", "target": "done"},
+            {"loop": "fix", "state": "check", "field": "on_fail", "target": "fix"},
             {"loop": "fix", "state": "fix", "field": "next", "target": "check"},
+            {"loop": "fix", "state": "fix", "field": "on_error", "target": "give_up"},
         ],
+        "untested": [],
     }
 
 
@@ -244,6 +256,91 @@ def test_results_that_cannot_be_written_name_the_file(project):
         "",
         "error: cannot write `gone/out.xml`: No such file or directory\n",
     )
+
+
+def test_required_coverage_for_a_ci_system(project):
+    """What only a failing test takes is not covered: here `fix → give_up`."""
+    write_tests(project, "a", GOOD)
+    write_tests(project, "b", BAD)
+    done = project.ll("test", "--require-coverage", "--junit", "out.xml")
+    assert done.returncode == 1
+    assert done.stdout.splitlines()[-4:] == [
+        "Transitions not covered by any passing test:",
+        "  fix: fix → give_up (on_error)",
+        "",
+        "4 tests: 2 passed, 2 failed; 1 transition not covered (--require-coverage)",
+    ]
+    text = (project.root / "out.xml").read_text()
+    assert text.splitlines()[1] == '<testsuites tests="5" failures="3">'
+    assert text.endswith(
+        dedent("""\
+          <testsuite name="--require-coverage" tests="1" failures="1">
+            <testcase classname="fix" name="every transition is covered">
+              <failure>not covered by any passing test:
+        fix → give_up (on_error)</failure>
+            </testcase>
+          </testsuite>
+        </testsuites>
+        """)
+    )
+    more = "  - {name: an agent fails, given: {check: 1, fix: {agent: truncated}}, expect: {exit: 1}}\n"
+    write_tests(project, "a", dedent(GOOD) + more)
+    (project.root / ".loops/tests/b.test.yaml").unlink()
+    assert project.ll("test", "--require-coverage", "--junit", "out.xml").returncode == 0
+    text = (project.root / "out.xml").read_text()
+    assert text.splitlines()[1] == '<testsuites tests="4" failures="0">'
+    assert '<testcase classname="fix" name="every transition is covered"/>' in text
+    done = project.ll("test", "--require-coverage", "-k", "fixed")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "error: `--require-coverage` needs all tests, so it cannot be used with `-k`\n"
+    )
+
+
+def test_loops_without_tests_are_named(project):
+    """Also an invalid one, by its file; a test file that is in the wrong place is no loop."""
+    covered = (
+        "  - {name: an agent fails, given: {check: 1, fix: {agent: auth}}, expect: {exit: 1}}\n"
+    )
+    crashed = covered.replace("auth", "truncated").replace("an agent", "another")
+    write_tests(project, "fix", dedent(GOOD) + covered + crashed)
+    assert project.ll("test", "--require-coverage", "-q").stdout == "4 tests: 4 passed\n"
+    project.loop("nightly", LOOP.replace("name: fix", "name: night"))
+    project.loop("broken", "initial: nowhere\n")
+    (project.root / ".loops/misplaced.test.yaml").write_text(dedent(GOOD))
+    done = project.ll("test", "--require-coverage", "--junit", "out.xml")
+    assert (done.returncode, done.stdout, done.stderr) == (
+        1,
+        (
+            ".loops/tests/fix.test.yaml  ....\n"
+            "\n"
+            "Loops without tests:\n"
+            "  broken\n"
+            "  night\n"
+            "\n"
+            "4 tests: 4 passed; 2 loops without tests (--require-coverage)\n"
+        ),
+        "",
+    )
+    text = (project.root / "out.xml").read_text()
+    assert text.endswith(
+        dedent("""\
+          <testsuite name="--require-coverage" tests="3" failures="2">
+            <testcase classname="fix" name="every transition is covered"/>
+            <testcase classname="broken" name="every transition is covered">
+              <failure>the loop has no tests</failure>
+            </testcase>
+            <testcase classname="night" name="every transition is covered">
+              <failure>the loop has no tests</failure>
+            </testcase>
+          </testsuite>
+        </testsuites>
+        """)
+    )
+    assert project.ll("test").returncode == 0
+    assert json.loads(project.ll("test", "--json").stdout)["untested"] == ["broken", "night"]
+    # Only what was asked for has to be covered.
+    assert project.ll("test", "fix", "--require-coverage").returncode == 0
 
 
 def test_results_for_a_ci_system(project):

@@ -142,7 +142,7 @@ def test_every_option_says_what_it_does(verb):
 
 
 SHOW_MORE = {
-    *("until", "run", "check", "resume", "approve", "reject", "attach"),
+    *("until", "run", "check", "resume", "approve", "reject", "attach", "fork"),
     *("history", "list", "status", "validate"),
 }
 
@@ -174,6 +174,6 @@ def typed(example: str) -> list[str]:
     inner = re.fullmatch(r'eval "\$\((.*)\)"', example)
     words = shlex.split(inner[1] if inner else example)
     assert words[0] == "ll-loop", example
-    ends = [place for place, word in enumerate(words) if word in (">", "|", "&&")]
+    ends = [place for place, word in enumerate(words) if word in (">", ">>", "|", "&&")]
     words = words[1 : min(ends, default=len(words))]
     return [*ALIASES[words[0]], *words[1:]] if words[0] in ALIASES else words

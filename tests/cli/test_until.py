@@ -31,6 +31,7 @@ at most 10 iterations, 2 h, $5
        → fix (on_fail)
 [1/10] fix → running {fix}
        ✓ fixed
+       ! src/answer.sh was changed by the agent
        → evaluate
 [2/10] evaluate → running sh check.sh...
        ✓ (exit 0) · tree {1}
@@ -203,8 +204,8 @@ def test_the_same_command_does_not_start_over_without_a_terminal(cut: Project) -
     assert (done.returncode, done.stderr) == (
         2,
         (
-            f"error: {UNFINISHED}\n   = help: `ll-loop resume until-sh-check-sh` continues it, "
-            "the same command with `--fresh` starts again\n"
+            f"error: {UNFINISHED}\n   = help: `ll-loop resume until-sh-check-sh` continues it; "
+            "the same command with `--fresh` starts a new run\n"
         ),
     )
     again = ll(cut, *COMMAND, "--fresh", "--no-try")
@@ -350,7 +351,7 @@ fix:
     check: sh check.sh
     check_output: "${prev.log_file}"
 max_iterations: 10
-timeout: "2h"
+timeout: 2h
 max_cost_usd: 5
 evidence:
   protect: [tests/]
@@ -387,7 +388,7 @@ def test_save_writes_the_loop_and_runs_it(stage: Project) -> None:
             ("until", "true", "--fix", "${nope.x}"),
             (
                 "error[LL402]: unknown namespace `nope`\n"
-                "   = help: known: `context`, `captured`, `prev`, `state`, `loop`, `env`; "
+                "   = help: known: `context`, `captured`, `prev`, `state`, `loop`, `branch`, `env`; "
                 "write `$${` for a literal `${`\n"
             ),
         ),
@@ -450,3 +451,68 @@ def test_a_receipt_elsewhere_needs_the_check_from_whoever_verifies(stage: Projec
     )
     assert ll(stage, "verify", receipt, "--rerun", "--check", "true").returncode == 3
     assert shown(stage, "verify", receipt, "--rerun", "--check", CHECK).endswith("verified\n")
+
+
+# ── a check of several words ───────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("words", "help"),
+    [
+        pytest.param(
+            ["pytest", "-q", "--fix", "x"],
+            "`ll-loop until 'pytest -q' --fix x`; "
+            "an option of `ll-loop` such as `-q` goes before the check",
+            id="an option that ll-loop has, too",
+        ),
+        pytest.param(
+            ["--timeout", "5m", "cargo", "test", "--fix", "Fix it."],
+            "`ll-loop until --timeout 5m 'cargo test' --fix 'Fix it.'`",
+            id="a word",
+        ),
+        pytest.param(
+            ["pytest", "--maxfail=1", "--fix=x"],
+            "`ll-loop until 'pytest --maxfail=1' --fix=x`",
+            id="an option that ll-loop does not have",
+        ),
+        pytest.param(
+            ["cd src && make", "test", "--fix", "x"],
+            "`ll-loop until 'cd src && make test' --fix x`",
+            id="a word after a script",
+        ),
+    ],
+)
+def test_a_check_without_quotes_is_refused(project: Project, words: list[str], help: str):
+    refused = project.ll("until", *words)
+    assert (refused.returncode, refused.stdout, refused.stderr) == (
+        2,
+        "",
+        f"error: the check needs quotes, because it has several words\n   = help: {help}\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "check"),
+    [
+        pytest.param(["--", "grep", "-q", "a b", "x"], "grep -q 'a b' x", id="several words"),
+        pytest.param(["--", "grep -q a x"], "grep -q a x", id="one word"),
+        pytest.param(["-q", "make"], "make", id="our own option before"),
+        pytest.param(["make", "--no-try", "-v"], "make", id="our own option behind another"),
+        pytest.param(["make test", "-v"], "make test", id="our own option after quotes"),
+    ],
+)
+def test_which_words_are_the_check(project: Project, words: list[str], check: str):
+    shown = project.ll("until", "--fix", "$ true", "--dry-run", *words)
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert f"evaluate  $ {check}\n" in shown.stdout
+
+
+def test_the_check_is_missing(project: Project):
+    refused = project.ll("until", "--fix", "x", "--")
+    assert (refused.returncode, refused.stderr) == (
+        2,
+        (
+            "error: the following arguments are required: check\n"
+            "   = help: see `ll-loop until --help`\n"
+        ),
+    )

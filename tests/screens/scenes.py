@@ -29,6 +29,18 @@ class Scene(NamedTuple):
     changes: bool = True
 
 
+BRANCHES = """cat > .loops/review.yaml <<'.'
+name: review
+initial: files
+states:
+  files:
+    for_each: [api.py, models.py, views.py]
+    action: echo "looking at ${branch.item}"; test '${branch.item}' = api.py || until [ -e go ]; do sleep 0.1; done
+    next: done
+  done: {terminal: true}
+."""
+
+
 def look(name: str, *types: str, before: str = "") -> Scene:
     """A scene of commands that change nothing."""
     return ll(name, *types, before=before)._replace(changes=False)
@@ -65,6 +77,10 @@ git add -A
 git -c user.name=A -c user.email=a@example.invalid commit -qm start
 ll-loop run fix-types
 ll-loop receipt fix-types -o receipt.json
+"""
+EXPORTED = """\
+ll-loop export fix-types -o run.llrun
+rm -r .loops/.history
 """
 # The history knows its runs by the second.
 SLOWLY = LIVED_THROUGH.replace("\n", "\nsleep 1\n")
@@ -115,6 +131,8 @@ RUNNING = (
     ll("trust", "trust skip", "trust --revoke"),
     ll("receipt", "receipt fix-types -o again.json", before=IN_GIT),
     ll("restore", "restore fix-types src/types", before=IN_GIT),
+    ll("export", "export fix-types", before=IN_GIT),
+    ll("import", "import run.llrun", before=f"{IN_GIT}\n{EXPORTED}"),
     ll("run-quiet", "run fix-types -q"),
     ll("run-verbose", "run fix-types -v"),
     ll("run-invariants", "run quality-guard"),
@@ -137,6 +155,13 @@ RUNNING = (
         "run-live",
         ("ll-loop run watch",),
         at=r"41%|renamed|\d+s . tests/api",
+        after="touch go",
+    ),
+    Scene(
+        "run-branches",
+        ("ll-loop run review",),
+        before=BRANCHES,
+        at=r"models.py +looking.*\n.*views.py +looking.*\n.*1 of 3 ended.*\n.*ctrl-c",
         after="touch go",
     ),
     Scene("run-stopped", ("ll-loop run watch",), answers=((r"\ds . tests/api", CTRL_C),)),

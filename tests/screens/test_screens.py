@@ -28,6 +28,7 @@ from tools.screens import (
     path_of,
     played,
     variants,
+    with_long_pids,
 )
 
 AGAIN = "\n\nif this is intended: python -m tools.screens --write "
@@ -45,6 +46,7 @@ SHORTENED = {
     "history-all",
     "list",
     "list-new",
+    "run-branches",
     "run-invalid",
     "run-live",
     "status",
@@ -58,7 +60,13 @@ NOT_SHOWN = {
     "schema": "JSON",
     "completion": "a script",
     "wait": "the last line of a run",
-    **dict.fromkeys(("test", "simulate", "steps"), "shown in the manual, and compared there"),
+    "web": "a URL, compared by its own tests",
+    "notify": "a line for each address, compared by its own tests",
+    "worktrees": "three lines about each worktree, compared by its own tests",
+    **dict.fromkeys(
+        ("test", "simulate", "steps", "undo", "fork", "replay", "report"),
+        "shown in the manual, and compared there",
+    ),
 }
 ON_EVERY_TERMINAL = ("run", "list", "validate", "doctor")
 
@@ -175,7 +183,8 @@ def _in_ascii(text: str) -> str:
 
 def _words(text: str, scene: Scene) -> Sequence[str]:
     """The words of a screen, whatever its signs; a dot between two parts is dropped at a row's end."""
-    words = _in_ascii(without_colours(text).replace(f"{BROKEN}\n", "")).split()
+    whole = with_long_pids(without_colours(text).replace(f"{BROKEN}\n", ""))
+    words = _in_ascii(whole).split()
     named = ["warn" if word == "!" else word for word in words if word != IN_ASCII["·"]]
     # A terminal breaks rows inside of words, too.
     return ["".join(named)] if scene.name in AS_IT_IS else named

@@ -13,7 +13,7 @@ from little_loops.terminal.tables import (
     ASCII,
     Column,
     Style,
-    Symbols,
+    TableSymbols,
     cells,
     cut,
     style_for,
@@ -125,7 +125,9 @@ def test_a_terminal_without_our_signs_gets_words(monkeypatch):
         monkeypatch.delenv(name, raising=False)
     ascii_one = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     assert style_for(ascii_one, None) == Style(ASCII)
-    assert style_for(io.TextIOWrapper(io.BytesIO(), encoding="utf-8"), None) == Style(Symbols())
+    assert style_for(io.TextIOWrapper(io.BytesIO(), encoding="utf-8"), None) == Style(
+        TableSymbols()
+    )
     assert all(sign.isascii() for sign in ASCII)
 
 

@@ -12,7 +12,12 @@ from little_loops.errors import OK, ConflictError, StorageError, UsageError
 from little_loops.fsm.gates import open_gate, refused_target
 from little_loops.fsm.state import Answer, LoopState
 from little_loops.records import NamedTuple
-from little_loops.runs.answers import MAX_TEXT_BYTES, read_answer, settled_answer
+from little_loops.runs.answers import (
+    MAX_TEXT_BYTES,
+    quoted_answer,
+    read_answer,
+    settled_answer,
+)
 from little_loops.runs.folders import folder_of
 from little_loops.runs.layout import DATA
 from little_loops.runs.project import find_project
@@ -43,9 +48,10 @@ class AnswerArgs(WatchArgs):
 
 
 class GivenAnswer(NamedTuple):
-    """An answer from the command line, not bound to a gate yet."""
+    """An answer from the command line, not bound to a gate yet; `path` is that of the run."""
 
     answer: Answer
+    path: str
 
     def find(self, root: str, name: str) -> StoredRun:
         """Return the run.
@@ -54,27 +60,47 @@ class GivenAnswer(NamedTuple):
         the chosen state.
         """
         verb = "reject" if self.answer.verdict == "rejected" else "approve"
-        before = _find(root, name, verb)
-        if (first := _answer_to(before)) is not None:
+        before = _find(root, name.partition("/")[0], verb)
+        gate = self._gate(before)
+        if (first := _answer_to(gate)) is not None:
             raise _too_late(name, first)
-        if (why := _not_open(before)) is not None:
+        if (why := _not_open(gate)) is not None:
             raise why
         to = self.answer.to
-        if to is not None and (refused := refused_target(before.loop, before.run, to)):
+        if to is not None and (refused := refused_target(gate.loop, gate.run, to)):
             raise UsageError(refused)
         return before
 
-    def ends(self, before: StoredRun) -> bool:
-        gate = before.loop.states[before.run.current_state]
-        return self.answer.verdict == "rejected" and gate.on_rejected is None
+    def _gate(self, before: StoredRun) -> StoredRun:
+        """Return the run that waits at the gate: the one that was named, or one that it started."""
+        if "/" not in self.path and before.run.children is None:
+            return before
+        from little_loops.cli.child_gates import gate_of  # few runs start others
 
-    def store(self, before: StoredRun) -> None:
-        """Store the answer with the run; raise `UsageError` if another answer was faster."""
-        mine = self.answer._replace(gate=open_gate(before.run) or 0)
-        with _data_of(before) as data:
-            settled = settled_answer(data, before.run, mine)
+        return gate_of(before, self.path)
+
+    def ends(self, before: StoredRun) -> bool:
+        gate = self._gate(before)
+        state = gate.loop.states[gate.run.current_state]
+        is_root = gate.files == before.files
+        return is_root and self.answer.verdict == "rejected" and state.on_rejected is None
+
+    def store(self, before: StoredRun) -> bool:
+        """Store the answer with the run; raise `UsageError` if another answer was faster.
+
+        Returns whether other gates are open, so that the run does not continue yet.
+        """
+        gate = self._gate(before)
+        mine = self.answer._replace(gate=open_gate(gate.run) or 0)
+        with _data_of(gate) as data:
+            settled = settled_answer(data, gate.run, mine)
         if settled is not mine:
-            raise _too_late(before.files.name, settled)
+            raise _too_late(self.path, settled)
+        if before.run.children is None:
+            return False
+        from little_loops.cli.child_gates import mention_open_gates  # few runs start others
+
+        return mention_open_gates(before)
 
 
 def answer_gate(args: AnswerArgs, answer: Answer) -> int:
@@ -84,11 +110,11 @@ def answer_gate(args: AnswerArgs, answer: Answer) -> int:
     """
     if len(answer.text.encode("utf-8", "replace")) > MAX_TEXT_BYTES:
         raise UsageError(f"the text is longer than {MAX_TEXT_BYTES} bytes", "put it into a file")
-    given = GivenAnswer(answer)
+    root = find_project(os.getcwd())
+    given = GivenAnswer(answer, run_named(args.loop, root))
     if not args.no_resume:
         return continue_run(_as_resume(args), given)
-    root = find_project(os.getcwd())
-    before = given.find(root, run_named(args.loop, root))
+    before = given.find(root, given.path)
     given.store(before)
     name = before.files.name
     if args.json:
@@ -150,15 +176,17 @@ def _not_open(before: StoredRun) -> UsageError | None:
     run, name = before.run, before.files.name
     view = Runs(before.files.root).view(name)
     is_alive = view is not None and view.is_alive
+    if before.run.children is not None:
+        return UsageError(f"no run that `{name}` has started is waiting at a gate")
     if open_gate(run) is not None and not is_alive:
         return None
     if run.status == "needs_review" and run.reason != "review":
-        why = f"`{name}` waits for its {run.reason}, not for an answer"
+        why = f"`{name}` is paused ({run.reason}), not waiting for an answer"
         return UsageError(why, f"`ll-loop resume {name}` continues it")
     how = clause_of("running") if is_alive else _how_it_ended(run)
     why = f"`{name}` is not waiting at a gate: it {how}"
     if run.answer is not None:
-        why += f"; its last gate was {_quoted(run.answer)}"
+        why += f"; its last gate was {quoted_answer(run.answer)}"
     help = "`ll-loop resume` opens the gate again" if run.reason == "rejected" else None
     return UsageError(why, help)
 
@@ -171,12 +199,6 @@ def _how_it_ended(run: LoopState) -> str:
 def _too_late(name: str, first: Answer) -> UsageError:
     """Return the error for a gate that already has an answer."""
     return UsageError(
-        f"`{name}` has already been {_quoted(first)}",
+        f"`{name}` has already been {quoted_answer(first)}",
         f"`ll-loop resume {name}` continues with it",
     )
-
-
-def _quoted(answer: Answer) -> str:
-    by = " by `ll-loop resume`" if answer.by == "resume" else ""
-    text = f", with the message '{answer.text}'" if answer.text else ""
-    return f"{answer.verdict}{by}{text}"

@@ -15,6 +15,7 @@ from contextlib import ExitStack, contextmanager
 from time import sleep
 from typing import assert_never
 
+from little_loops.cli.crashes import report_crashes
 from little_loops.cli.foreground import JsonScreen, LastLine, live_wanted
 from little_loops.cli.logs import write
 from little_loops.cli.options import WatchArgs, operand
@@ -35,7 +36,7 @@ from little_loops.runs.follow import (
     over_when,
     until_it_runs,
 )
-from little_loops.runs.playback import AgentActivity, Item, Printed, ToolEnded, UsageSoFar
+from little_loops.runs.playback import AgentActivity, Item, PrintedText, ToolEnded, UsageSoFar
 from little_loops.runs.project import find_project
 from little_loops.runs.reading import Runs
 from little_loops.runs.view import RunDetail, RunView, exit_code_of, no_such_run
@@ -78,6 +79,7 @@ def main(argv: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return _detached(args, name)
     ended = runs.ended(name) or RunDetail(view)
+    report_crashes(runs, [ended.view])
     if ended.view.is_crashed and not args.json and args.quiet < 2:
         say(final_line(ended.view, None))
     return _print_next_step(args, ended)
@@ -115,7 +117,7 @@ def show(items: Iterable[Item], screen: Observer) -> None:
         match item:
             case Entry():
                 screen.record(item)
-            case Printed(stream, data):
+            case PrintedText(stream, data):
                 screen.printed(stream, data)
             case AgentActivity(text):
                 screen.doing(text)
@@ -156,7 +158,7 @@ def _screen(
     given = view.summary.limits.max_iterations if view.summary else None
     limit = given or (machine.max_iterations if machine else DEFAULT_ITERATIONS)
     if machine is None or args.json or args.quiet or not live_wanted(os.environ):
-        return _plain_screen(args, view.loop, machine, limit), lambda _: None
+        return _plain_screen(args, view, machine, limit), lambda _: None
     from little_loops.terminal.live import Hints, LiveScreen, terminal  # only a terminal
     from little_loops.terminal.terminal_lines import TerminalLines  # only on a terminal
 
@@ -173,6 +175,7 @@ def _screen(
             ascii_only=ascii_only(sys.stdout),
             commands=args.verbose > 0,
             detailed=args.verbose > 1,
+            name=view.files.shown_name,
         ),
         Masker({}),  # secrets in events and outputs are already masked
         Watching(os.path.relpath(view.files.log)),
@@ -182,19 +185,20 @@ def _screen(
     return screen, lambda seconds: screen.suspended(-seconds)
 
 
-def _plain_screen(args: AttachArgs, loop: str, machine: FSMLoop | None, limit: int) -> Observer:
+def _plain_screen(args: AttachArgs, view: RunView, machine: FSMLoop | None, limit: int) -> Observer:
     """Return a screen for JSON, quiet or plain output."""
     if args.json:
         return JsonScreen(write)
     if args.quiet > 1:
         return Observer()
     teller = PlainLines(
-        loop,
+        view.loop,
         limit,
         ascii_only=ascii_only(sys.stdout),
         commands=args.verbose > 0,
         detailed=args.verbose > 1,
         machinery=machinery_of(machine) if machine else (),
+        name=view.files.shown_name,
     )
     kind = LastLine if args.quiet else Reporter
     return kind(write, teller, Masker({}), output=args.verbose > 0, warn=sys.stderr.write)
@@ -221,6 +225,7 @@ def _has_ended(args: AttachArgs, runs: Runs, name: str) -> int:
     if ended is None:
         raise no_such_run(name)
     view, last = ended.view, ended.entries[-1] if ended.entries else None
+    report_crashes(runs, [view])
     if not args.quiet:
         talk(f"{view.name} is not running: {since(view, now_ms())}")
     if args.json and last is not None:

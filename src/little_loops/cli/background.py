@@ -14,9 +14,10 @@ from typing import Any
 
 from little_loops.engine.lifecycle import RunOutcome, RunRequest, resume, start
 from little_loops.engine.local_world import Services
+from little_loops.engine.request_data import request_from
 from little_loops.errors import LittleLoopsError
 from little_loops.fsm.schema import FSMLoop
-from little_loops.fsm.state import Limits, LoopState
+from little_loops.fsm.state import LoopState
 from little_loops.runs.layout import RunFiles
 from little_loops.system.detached import Parent
 from little_loops.system.plain_files import open_plain
@@ -41,7 +42,9 @@ def main(argv: Sequence[str]) -> int:
         _redirect_errors(files.log)
         parent.ready(run.run, files.log)
 
-    services = Services(os.environ, owns_process=True, stop=stop, say=parent.say, ready=ready)
+    services = Services(
+        os.environ, owns_process=True, stop=stop, say=parent.say, warn=_warn, ready=ready
+    )
     os.chdir(request.root)
     try:
         return _carry_out(wanted, request, services).ending.exit_code
@@ -59,25 +62,14 @@ def _carry_out(wanted: dict[str, Any], request: RunRequest, services: Services) 
     return start(loop, request, services)
 
 
+def _warn(text: str) -> None:
+    """Write a warning to the log, if the run has started."""
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
 def _redirect_errors(log: str) -> None:
     """Send later errors to the log, which is where the user was told to look."""
     descriptor = open_plain(log, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW)
     os.dup2(descriptor, 2)
     os.close(descriptor)
-
-
-def request_to(request: RunRequest) -> dict[str, Any]:
-    return {**request._asdict(), "limits": request.limits._asdict()}
-
-
-def request_from(data: dict[str, Any]) -> RunRequest:
-    """Return the request that `request_to` converted to JSON data."""
-    scope = data["scope"]
-    return RunRequest(
-        **{
-            **data,
-            "started_in": tuple(data["started_in"]),
-            "limits": Limits(**data["limits"]),
-            "scope": None if scope is None else tuple(scope),
-        }
-    )

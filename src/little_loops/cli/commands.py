@@ -14,7 +14,9 @@ class Verb(NamedTuple):
 
 
 VERBS: dict[str, Verb] = {
-    "until": Verb("until", "run a check, and fix until it passes; needs no file", "Run", "", True),
+    "until": Verb(
+        "until", "run a check, and a fix, until the check passes; needs no file", "Run", "", True
+    ),
     "run": Verb("run", "run a loop", "Run", "loops"),
     "resume": Verb(
         "resume", "continue a run that was interrupted, paused or failed", "Run", "runs"
@@ -25,33 +27,52 @@ VERBS: dict[str, Verb] = {
     "stop": Verb("stop", "stop a running loop and save its state", "Run", "live"),
     "attach": Verb("attach", "watch a running loop live; Ctrl-C detaches", "Run", "live"),
     "wait": Verb("wait", "wait for a run to end, and exit with its exit code", "Run", "all"),
-    "list": Verb("list", "list the loops in this project and their last runs", "Look"),
-    "status": Verb("status", "show what a run is doing, or list all runs", "Look", "all"),
-    "logs": Verb("logs", "show what a run has printed", "Look", "all"),
-    "history": Verb("history", "show past runs; --prune deletes old ones", "Look", "all"),
-    "cost": Verb("cost", "show what agents have cost", "Look", "", True),
-    "show": Verb("show", "describe what a loop does", "Look", "loops"),
-    "graph": Verb("graph", "draw a loop's states as text, Mermaid or DOT", "Look", "loops"),
+    "list": Verb("list", "list the loops in this project and their last runs", "Inspect"),
+    "status": Verb("status", "show what a run is doing, or list all runs", "Inspect", "all"),
+    "logs": Verb("logs", "show what a run has printed", "Inspect", "all"),
+    "history": Verb("history", "show past runs; --prune deletes old ones", "Inspect", "all"),
+    "cost": Verb("cost", "show what agents have cost", "Inspect", "", True),
+    "show": Verb("show", "describe what a loop does", "Inspect", "loops"),
+    "web": Verb("web", "show runs and loops on a page in the browser", "Inspect", "", True),
+    "graph": Verb("graph", "draw a loop's states as text, Mermaid or DOT", "Inspect", "loops"),
     "check": Verb(
-        "check", "run a loop's checks once, without starting a run", "Prove", "loops", True
+        "check", "run a loop's checks once, without starting a run", "Prove and undo", "loops", True
     ),
-    "steps": Verb("steps", "list the steps of a run", "Prove", "all", True),
-    "diff": Verb("diff", "show what a run changed, turn by turn", "Prove", "all", True),
-    "restore": Verb("restore", "restore a file from a run", "Prove", "all", True),
-    "receipt": Verb("receipt", "write a receipt for what a run did", "Prove", "all", True),
-    "verify": Verb("verify", "check a receipt against the files here", "Prove", "", True),
+    "steps": Verb("steps", "list the steps of a run", "Prove and undo", "all", True),
+    "diff": Verb("diff", "show what a run changed, turn by turn", "Prove and undo", "all", True),
+    "restore": Verb("restore", "restore a file from a run", "Prove and undo", "all", True),
+    "undo": Verb("undo", "undo what a run changed in your files", "Prove and undo", "all", True),
+    "fork": Verb(
+        "fork", "continue a run from a step in a different way", "Prove and undo", "all", True
+    ),
+    "worktrees": Verb(
+        "worktrees", "list the worktrees of runs; --prune removes some", "Prove and undo", "", True
+    ),
+    "receipt": Verb("receipt", "write a receipt for what a run did", "Prove and undo", "all", True),
+    "verify": Verb("verify", "check a receipt against the files here", "Prove and undo", "", True),
+    "report": Verb("report", "write a report about a run", "Share", "all", True),
+    "export": Verb("export", "write a run to a file, without its secrets", "Share", "all", True),
+    "import": Verb("import_run", "put a run from a file into this project", "Share", "", True),
     "init": Verb("setup.init", "create a first loop for this project", "Write"),
     "validate": Verb("validate", "check loop files and report all problems", "Write", "loops"),
     "test": Verb("test", "run a loop's tests, without its actions", "Write", "loops", True),
     "simulate": Verb(
         "simulate", "predict how runs will end and what they will cost", "Write", "loops", True
     ),
-    "compile": Verb("compile", "print the machine a loop compiles to", "Write", "loops"),
+    "replay": Verb(
+        "replay",
+        "see whether a changed loop would have taken a different path",
+        "Write",
+        "all",
+        True,
+    ),
+    "compile": Verb("compile", "print the state machine a loop compiles to", "Write", "loops"),
     "schema": Verb("schema", "print the JSON Schema for loop files, for editors", "Write"),
     "explain": Verb("explain", "explain an error code, with an example", "Write"),
     "demo": Verb("setup.demo", "watch a loop fix a small project", "Set up"),
     "doctor": Verb("setup.doctor", "check that everything a run needs is installed", "Set up"),
     "trust": Verb("trust", "let agents skip permission prompts here", "Set up", "loops"),
+    "notify": Verb("notify", "show or test who is notified about runs", "Set up", "loops", True),
     "completion": Verb("completion", "print a completion script for bash, zsh or fish", "Set up"),
 }
 ALIASES = {"ls": ("list",), "ps": ("list", "--running")}

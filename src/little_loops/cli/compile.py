@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Sequence
 
 from little_loops.authoring.dump import dump
 from little_loops.cli.options import OutputArgs, operand, value
-from little_loops.definitions.loading import COMPILED_MARK, load_loop, shown_path
+from little_loops.definitions.compiled import header
+from little_loops.definitions.loading import load_loop, shown_path
 from little_loops.errors import OK, UsageError
 from little_loops.runs.project import find_project
-from little_loops.system.plain_files import read_plain, writing
+from little_loops.system.plain_files import writing
 from little_loops.terminal.console import print_json, talk
 
 EXAMPLES = (
@@ -45,24 +45,6 @@ def main(argv: Sequence[str]) -> int:
     if not args.quiet:
         talk(f"wrote {shown_path(args.output)}")
     return OK
-
-
-def header(path: str) -> str:
-    """Return comment lines that name the source; keep the header of a file that is already
-    compiled."""
-    raw = read_plain(path)
-    if raw.startswith(COMPILED_MARK):
-        return "".join(
-            line.decode("utf-8", "replace")
-            for line in raw.splitlines(keepends=True)[:3]
-            if line.startswith(b"#")
-        )
-    name = shown_path(path)
-    return (
-        f"{COMPILED_MARK.decode()}{name}\n"
-        f"# sha256 {hashlib.sha256(raw).hexdigest()}\n"
-        f"# by: ll-loop compile {name}\n"
-    )
 
 
 def write(output: str, text: str, source: str) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from little_loops.cli.options import Args, flag, operand
 from little_loops.errors import OK, UsageError
-from little_loops.runs.layout import DATA, HISTORY, PID, RUNNING, STATE, RunFiles, named
+from little_loops.runs.layout import DATA, HISTORY, INDEX, PID, RUNNING, STATE, RunFiles, named
 from little_loops.runs.project import (
     LOOPS,
     find_project,
@@ -86,7 +86,8 @@ def names(kind: str, root: str, argument: str = "") -> Iterator[str]:
         yield from named(_listed(root, RUNNING), PID)
     if kind in ("runs", "all"):
         yield from named(_listed(root, RUNNING), STATE)
-        yield from (name for name in _listed(root, HISTORY) if is_run_name(name))
+        past = (name for name in _listed(root, HISTORY) if name != INDEX)
+        yield from (name for name in past if is_run_name(name))
     if kind == "states" and is_run_name(argument):
         yield from _states(root, argument)
 
@@ -138,7 +139,9 @@ def _install(shell: str, text: str, environ: Mapping[str, str]) -> int:
 
     path = place_of(shell, environ)
     if os.path.lexists(path) and not _is_ours(path, MARK):
-        raise UsageError(f"`{path}` was not written by ll-loop", "move it away, then install again")
+        raise UsageError(
+            f"`{path}` was not written by ll-loop", "move it out of the way, then install again"
+        )
     temporary = f"{path}.{os.getpid()}"
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)

@@ -12,15 +12,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from little_loops.definitions.agent_programs import missing_agent, refusal
+from little_loops.definitions.consent import actions_needing_consent
 from little_loops.errors import UsageError
-from little_loops.fsm.actions import Agent, Builtin, Shell, action_of
-from little_loops.fsm.schema import FSMLoop, StateConfig
+from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.timestamps import timestamp
-from little_loops.fsm.values import author_context
 from little_loops.reporting.escape import visible
 from little_loops.system.clock import wall_ms
-from little_loops.templates.render import TemplateError, Unresolved
-from little_loops.terminal.console import talk
+from little_loops.terminal.console import can_ask, talk
 
 if TYPE_CHECKING:
     from little_loops.definitions.trust import AgentAction, Trust
@@ -73,54 +71,6 @@ def _check_programs(loop: FSMLoop, context: Mapping[str, Any], root: str) -> boo
         raise error
     talk(f"warning: {missing.why}; state `{missing.state}` needs it")
     return False
-
-
-def actions_needing_consent(
-    loop: FSMLoop, context: Mapping[str, Any], root: str
-) -> tuple[AgentAction, ...]:
-    """Return the agent actions of a loop that run without permission prompts."""
-    merged = {**loop.context, **context}
-    found = (_action_needing_consent(loop, state, merged, root) for state in loop.states.values())
-    return tuple(dict.fromkeys(action for action in found if action is not None))
-
-
-def _action_needing_consent(
-    loop: FSMLoop, state: StateConfig, context: Mapping[str, Any], root: str
-) -> AgentAction | None:
-    """Return a state's action if it is for an agent and needs consent, else None."""
-    if state.action is None:
-        return None
-    own = author_context(context, state)
-    try:
-        action = action_of(state, own)
-    except (TemplateError, Unresolved):
-        return None  # it will never run
-    match action:
-        case Agent():
-            return _needing_consent(loop, state, context, action.text.strip(), root)
-        case Shell() | Builtin():
-            return None
-
-
-def _needing_consent(
-    loop: FSMLoop, state: StateConfig, context: Mapping[str, Any], text: str, root: str
-) -> AgentAction | None:
-    """Return the agent's action with its settings if its mode skips prompts, else None."""
-    from little_loops.hosts.base import host_named  # only agents pay for hosts
-
-    options = loop.host.under(state.host)
-    host = host_named(options.host)
-    if not host.needs_consent(options.permission_mode):
-        return None
-    # Only agents pay for hashing.
-    from little_loops.definitions.agent_terms import settings_of
-    from little_loops.definitions.trust import AgentAction
-
-    return AgentAction(host.name, text, settings_of(loop, state, context, text, root))
-
-
-def can_ask() -> bool:
-    return sys.stdin.isatty() and sys.stderr.isatty() and not os.environ.get("CI")
 
 
 def _ask(wanted: Sequence[AgentAction], trust: Trust) -> None:
@@ -176,7 +126,7 @@ def _without_consent(wanted: Sequence[AgentAction], trust: Trust, *, has_file: b
 
 def check_root_user(wanted: Sequence[AgentAction]) -> None:
     """Raise `UsageError` if `claude` would refuse to skip permission prompts as root."""
-    of_claude = any(action.host == "claude" for action in wanted)
+    of_claude = any(action.host == "claude" and not action.can_only_read for action in wanted)
     if of_claude and os.geteuid() == 0 and os.environ.get("IS_SANDBOX") != "1":
         raise UsageError(
             "`claude` refuses to skip permission prompts when run as root",

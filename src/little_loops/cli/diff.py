@@ -11,7 +11,7 @@ from little_loops.cli.options import OutputArgs, operand, value
 from little_loops.cli.run_views import story_of, view_of
 from little_loops.errors import OK, UsageError
 from little_loops.receipts.file_versions import Span, span_of, spans
-from little_loops.receipts.run_trees import RunTrees, trees_of
+from little_loops.receipts.run_trees import TreesAndRules, trees_of
 from little_loops.reporting.escape import visible
 from little_loops.runs.project import find_project
 from little_loops.runs.reading import Runs
@@ -76,7 +76,7 @@ def _numbers(text: str) -> tuple[int, int]:
     return first, last
 
 
-def _texts(trees: RunTrees, wanted: Iterable[Span]) -> Iterator[tuple[Span, bytes]]:
+def _texts(trees: TreesAndRules, wanted: Iterable[Span]) -> Iterator[tuple[Span, bytes]]:
     """Yield each span with its diff; empty if nothing changed."""
     for span in wanted:
         same = span.before.id == span.after.id

@@ -12,13 +12,15 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 
 from little_loops.authoring.filling import Filling
-from little_loops.cli.consent import ALLOW, actions_needing_consent
+from little_loops.cli.consent import ALLOW
 from little_loops.cli.run import RunArgs, most_iterations
+from little_loops.definitions.consent import actions_needing_consent
 from little_loops.definitions.evidence_plan import EvidencePlan, evidence_plan
 from little_loops.definitions.loading import LoopFile, context_overrides
 from little_loops.definitions.trust import Trust, trust_of
 from little_loops.engine.lifecycle import unfinished
 from little_loops.errors import OK, LittleLoopsError
+from little_loops.fsm import turn_hosts
 from little_loops.fsm.schema import FSMLoop, HostOptions
 from little_loops.fsm.state import UNFINISHED
 from little_loops.fsm.values import written_env
@@ -38,16 +40,20 @@ from little_loops.terminal.description import (
     described,
     environment_of,
     header,
+    hooks_json,
+    hooks_lines,
     limits_json,
     limits_text,
+    notify_lines,
     state_lines,
     states_json,
     widest_on,
+    worktree_lines,
 )
 from little_loops.terminal.evidence_lines import evidence_json, evidence_lines
 
 
-class Conflict(NamedTuple):
+class ConflictingRun(NamedTuple):
     """Another run that this one cannot run beside."""
 
     name: str
@@ -73,13 +79,13 @@ class HostInfo(NamedTuple):
     permissions: str
 
 
-class Plan(NamedTuple):
+class DryRun(NamedTuple):
     """Everything that is known before a run."""
 
     loop: FSMLoop
     run: str
     states: list[Described]
-    conflicts: list[Conflict]
+    conflicts: list[ConflictingRun]
     hosts: list[HostInfo]
     before: str | None
     environment: Mapping[str, bool]
@@ -102,14 +108,14 @@ def dry_run(found: LoopFile, args: RunArgs, root: str) -> int:
     return OK
 
 
-def plan_run(found: LoopFile, args: RunArgs, root: str) -> Plan:
+def plan_run(found: LoopFile, args: RunArgs, root: str) -> DryRun:
     """Collect everything that is known before a run."""
     loop = with_options(found, args)
     name = run_name(loop.name, args.id)
     runs = Runs(root)
     allowed = _allowed_by(args)
     names = environment_of(loop)
-    return Plan(
+    return DryRun(
         loop=loop,
         run=name,
         states=described(loop, Masker({**os.environ, **written_env(loop)}).mask),
@@ -138,11 +144,11 @@ def with_options(found: LoopFile, args: RunArgs) -> FSMLoop:
     )
 
 
-def _conflicts(loop: FSMLoop, name: str, runs: Runs) -> list[Conflict]:
+def _conflicts(loop: FSMLoop, name: str, runs: Runs) -> list[ConflictingRun]:
     """Return the runs that block this one."""
     scope = resolve_scope(runs.root, loop.scope)
     return [
-        Conflict(other.name, other.pid, show_scope(runs.root, other.scope), doing)
+        ConflictingRun(other.name, other.pid, show_scope(runs.root, other.scope), doing)
         for other, doing, _ in runs.blockers(name, scope, os.environ)
     ]
 
@@ -166,11 +172,24 @@ def hosts_of(loop: FSMLoop, trust: Trust, allowed: str | None) -> list[HostInfo]
     """Return the agent CLIs that the loop needs, once per combination of options."""
     agents = Filling(loop).agents
     options = dict.fromkeys(
-        _without_details(loop.host.under(loop.states[name].host))
+        _without_details(options)
         for name in loop.states
         if name in agents
+        for options in turn_hosts.hosts_of(loop, loop.states[name])
     )
-    return [_host_info(loop, each, trust, allowed) for each in options]
+    judges = dict.fromkeys(_judges(loop))
+    return [_host_info(loop, each, trust, allowed) for each in options | judges]
+
+
+def _judges(loop: FSMLoop) -> Iterator[HostOptions]:
+    """Yield the agents that judge, with the options with which they can only read."""
+    from little_loops.hosts.base import host_named  # only where agents act
+
+    for state in loop.states.values():
+        if state.judge is not None:
+            options = turn_hosts.judge_host(loop, state)
+            reading = host_named(options.host).read_only(options)
+            yield _without_details(reading or options)
 
 
 def _without_details(options: HostOptions) -> HostOptions:
@@ -222,7 +241,7 @@ def _day(stamp: str) -> str:
 # As text and as JSON.
 
 
-def page(plan: Plan, *, ascii_only: bool = False, widest: int = WIDEST) -> Iterator[str]:
+def page(plan: DryRun, *, ascii_only: bool = False, widest: int = WIDEST) -> Iterator[str]:
     """Yield the lines of the plan."""
     dot, to = ("-", "->") if ascii_only else ("·", "→")
     yield header(plan.loop, dot, to, "dry run")
@@ -231,8 +250,11 @@ def page(plan: Plan, *, ascii_only: bool = False, widest: int = WIDEST) -> Itera
     yield ""
     yield f"limits   {limits_text(plan.loop, dot)}"
     yield from _scope_lines(plan)
+    yield from worktree_lines(plan.loop, dot)
     home = os.environ.get("HOME", "")
     yield from evidence_lines(plan.evidence, plan.loop.evidence, home, widest)
+    yield from hooks_lines(plan.loop)
+    yield from notify_lines(plan.loop)
     for number, host in enumerate(plan.hosts):
         found = "found" if host.path else "not found on PATH"
         program = host.name if host.program == host.name else f"{host.name} ({host.program})"
@@ -253,7 +275,7 @@ def page(plan: Plan, *, ascii_only: bool = False, widest: int = WIDEST) -> Itera
         yield f"{plan.warnings} {noun}: ll-loop validate {plan.loop.name}"
 
 
-def _scope_lines(plan: Plan) -> Iterator[str]:
+def _scope_lines(plan: DryRun) -> Iterator[str]:
     """Yield the lines about the scope, and about runs that block it."""
     scope = ", ".join(plan.loop.scope)
     if not plan.conflicts:
@@ -263,7 +285,7 @@ def _scope_lines(plan: Plan) -> Iterator[str]:
     yield from (f"{'':<25}taken: {conflict}" for conflict in plan.conflicts[1:])
 
 
-def document(plan: Plan) -> dict[str, object]:
+def document(plan: DryRun) -> dict[str, object]:
     """Return the plan as JSON data."""
     return {
         "schema": 1,
@@ -275,6 +297,7 @@ def document(plan: Plan) -> dict[str, object]:
         "limits": limits_json(plan.loop),
         "scope": list(plan.loop.scope),
         "evidence": evidence_json(plan.evidence, plan.loop.evidence),
+        "hooks": hooks_json(plan.loop),
         "conflicts": [conflict._asdict() for conflict in plan.conflicts],
         "hosts": [host._asdict() for host in plan.hosts],
         "before": plan.before,

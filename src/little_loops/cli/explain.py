@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from little_loops.authoring.codes import Code, catalogue
+from little_loops.authoring.codes import ErrorCode, catalogue
 from little_loops.cli.options import OutputArgs, operand
 from little_loops.errors import OK, UsageError
 from little_loops.terminal import paint
@@ -45,7 +45,7 @@ def _list(*, json: bool) -> int:
     return OK
 
 
-def page(code: Code) -> str:
+def page(code: ErrorCode) -> str:
     """Return the explanation of a code."""
     parts = [f"{code.code}: {code.title}", "", code.text.strip()]
     wrong, right = code.wrong.strip().splitlines(), code.right.strip().splitlines()

@@ -104,7 +104,7 @@ def _not_shown(out: Outlet) -> str | None:
         return f"{out.lost:,} bytes were not shown"
     if out.refused is None or out.refused.errno in (EPIPE, EIO):
         return None
-    return f"stdout: {(out.refused.strerror or str(out.refused)).lower()}"
+    return f"could not write all output: {(out.refused.strerror or str(out.refused)).lower()}"
 
 
 class LineWriters(NamedTuple):
@@ -171,7 +171,7 @@ def screen_for(
     """Yield the observer that shows the run; restore the terminal at the end."""
     summary = step_summary(loop.name, os.environ)
     if show.json or show.quiet or not live_wanted(os.environ):
-        screen = _plain_screen(loop, show, limit, to)
+        screen = _plain_screen(loop, name, show, limit, to)
         yield Observers([screen, *summary]) if summary else screen
         return
     stop.screen = live = _live_screen(loop, name, show, limit, stop, to.out)
@@ -191,7 +191,7 @@ def live_wanted(environ: Mapping[str, str]) -> bool:
     return is_terminal(sys.stdout) and not environ.get("CI") and not by_agent
 
 
-def _plain_screen(loop: FSMLoop, show: Show, limit: int, to: Outlets) -> Observer:
+def _plain_screen(loop: FSMLoop, name: str, show: Show, limit: int, to: Outlets) -> Observer:
     """Return a screen for JSON, quiet or plain output."""
     if show.json:
         return JsonScreen(to.out.write)
@@ -204,6 +204,7 @@ def _plain_screen(loop: FSMLoop, show: Show, limit: int, to: Outlets) -> Observe
         commands=show.verbose > 0,
         detailed=show.verbose > 1,
         machinery=machinery_of(loop),
+        name=name,
     )
     masker = Masker({**os.environ, **written_env(loop)})
     if show.quiet:
@@ -243,6 +244,7 @@ def _live_screen(
             ascii_only=ascii_only(sys.stdout),
             commands=show.verbose > 0,
             detailed=show.verbose > 1,
+            name=name,
         ),
         Masker({**os.environ, **written_env(loop)}),
         Hints(log, lambda: stop.count > 0),
@@ -265,6 +267,9 @@ class JsonScreen(Observer):
 
 class LastLine(Reporter):
     """For `-q`: prints only how the run ended."""
+
+    def below(self, child: str, text: str) -> None:
+        """Ignore the lines of runs that this one has started."""
 
     def records(self, entries: Sequence[Entry]) -> None:
         # A tree has no line of its own, but the last lines name it.

@@ -18,8 +18,9 @@ from little_loops.cli.options import (
 )
 from little_loops.definitions.run_names import run_named
 from little_loops.errors import OK, UsageError
+from little_loops.reporting.amounts import size_text
 from little_loops.reporting.escape import visible
-from little_loops.runs.history import prune
+from little_loops.runs.history import old_runs
 from little_loops.runs.layout import RunFiles
 from little_loops.runs.project import find_project
 from little_loops.runs.reading import Runs
@@ -64,6 +65,7 @@ class HistoryArgs(
     keep: int | None = value(
         "with --prune: keep the last N of each loop", convert=_count, metavar="N"
     )
+    reindex: bool = flag("rebuild the index of past runs from their files")
     utc: bool = flag("show times in UTC, not in your time zone")
     verbose: int = count("with --prune: name each deleted run", "-v")
 
@@ -74,10 +76,30 @@ def main(argv: Sequence[str]) -> int:
     root = find_project(os.getcwd())
     name = None if args.loop is None else run_named(args.loop, root)
     if args.prune is not None:
+        if name is not None and "/" in name:
+            raise UsageError(
+                f"`{name}` cannot be deleted on its own, only with the run that started it"
+            )
         return _prune(args, args.prune, root, name)
     if args.keep is not None:
         raise UsageError("`--keep` only works with `--prune`", "add `--prune`")
+    if args.reindex:
+        return _reindex(args, root, name)
     return _show(args, root, name)
+
+
+def _reindex(args: HistoryArgs, root: str, name: str | None) -> int:
+    """Write the index of past runs again, and return the exit code."""
+    from little_loops.runs.past_runs import reindex  # rarely asked for
+
+    if name is not None:
+        raise UsageError("`--reindex` is for all past runs", "leave out the name")
+    count = reindex(root)
+    if args.json:
+        print_json({"schema": 1, "indexed": count})
+    elif args.quiet < 2:
+        say(f"indexed {count} run{'' if count == 1 else 's'}")
+    return OK
 
 
 def _show(args: HistoryArgs, root: str, name: str | None) -> int:
@@ -85,8 +107,13 @@ def _show(args: HistoryArgs, root: str, name: str | None) -> int:
     from little_loops.terminal.history_table import document, gather, lines  # pruning shows none
 
     runs, now = Runs(root), now_ms()
-    files = runs.past_files(name, None if args.last is None else now - args.last * 1000)
-    past = gather(runs.views(files), args.limit, len(files))
+    files = runs.past_files(
+        name and name.partition("/")[0], None if args.last is None else now - args.last * 1000
+    )
+    views = runs.views(files)
+    if name is not None and "/" in name:
+        views = runs.past_children(views, name)
+    past = gather(views, args.limit, len(files))
     if args.json:
         print_json({"schema": 1, **document(runs, past, now)})
         return OK
@@ -119,13 +146,28 @@ def _mention_current(runs: Runs, name: str) -> None:
 def _prune(args: HistoryArgs, age_s: float, root: str, name: str | None) -> int:
     """Delete old runs, print which, and return the exit code."""
     before_ms = None if age_s == BY_COUNT else now_ms() - round(age_s * 1000)
-    gone = prune(root, before_ms=before_ms, keep=args.keep, name=name)
+    from little_loops.engine.tree_space import delete_past  # printing needs no snapshots
+
+    old = old_runs(root, before_ms=before_ms, keep=args.keep, name=name)
+    gone, freed = delete_past(root, os.environ, old)
+    trees = _removed_worktrees(root)
     if args.json:
         deleted = [{"name": files.name, "archived_as": files.stem} for files in gone]
-        print_json({"schema": 1, "deleted": deleted})
+        more = {"worktrees": trees} if trees else {}
+        print_json({"schema": 1, "deleted": deleted, **more, "freed_bytes": freed})
     elif args.quiet < 2:
-        say("\n".join(deleted_lines(gone, args.verbose)))
+        lines = [f"removed {visible(path, newlines=False)}" for path in trees]
+        room = [f"freed {size_text(freed)} of snapshots and clean copies"] if freed else []
+        say("\n".join([*deleted_lines(gone, args.verbose), *room, *lines]))
     return OK
+
+
+def _removed_worktrees(root: str) -> list[str]:
+    """Remove the worktrees that no run needs and whose content is committed. Return their paths."""
+    from little_loops.engine.kept_worktrees import prune as prune_worktrees  # few projects have any
+
+    removed, _ = prune_worktrees(root, os.environ)
+    return [each.path for each in removed]
 
 
 def deleted_lines(gone: Sequence[RunFiles], verbose: int) -> list[str]:

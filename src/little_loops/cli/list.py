@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from little_loops.cli.crashes import report_crashes
 from little_loops.cli.options import OutputArgs, count, flag
 from little_loops.cli.status import COLUMNS, row, warn_of_damage
 from little_loops.errors import OK
@@ -56,6 +57,7 @@ def main(argv: Sequence[str]) -> int:
         say("\n".join(lines(entries, style, now, args.verbose)))
         if (fix := first_fix(entries)) and not args.quiet:
             talk(f"next: {fix}")
+    report_crashes(Runs(root), [entry.last for entry in entries if entry.last is not None])
     return OK
 
 

@@ -17,9 +17,9 @@ from time import sleep
 from little_loops.cli.options import OutputArgs, age, flag, operand, positive, value
 from little_loops.cli.picking import (
     AgentLines,
-    Part,
     Picked,
     RawLines,
+    RunPart,
     first_wanted,
     last_failure,
 )
@@ -39,7 +39,7 @@ from little_loops.runs.follow import (
     over_when,
     until_it_runs,
 )
-from little_loops.runs.playback import Item, Printed, ToolEnded
+from little_loops.runs.playback import Item, PrintedText, ToolEnded
 from little_loops.runs.project import find_project
 from little_loops.runs.reading import Runs
 from little_loops.runs.view import RunView, no_such_run
@@ -230,14 +230,14 @@ def _print_part(
     _flush(last, out.write)
 
 
-def _part(args: LogsArgs, runs: Runs, view: RunView, since_ms: int | None) -> Part | None:
+def _part(args: LogsArgs, runs: Runs, view: RunView, since_ms: int | None) -> RunPart | None:
     """Return which part of the run is wanted; None if no action failed."""
     if args.failed:
         return last_failure(runs.events(view))
     if since_ms is None:
-        return Part(state=args.state)
+        return RunPart(state=args.state)
     first = first_wanted(runs.events(view), since_ms, goes_on=view.is_alive)
-    return Part(first, state=args.state)
+    return RunPart(first, state=args.state)
 
 
 def _feed(
@@ -248,7 +248,7 @@ def _feed(
         match item:
             case Entry():
                 picked.record(item)
-            case Printed(stream, data):
+            case PrintedText(stream, data):
                 picked.printed(stream, data)
             case ToolEnded():
                 picked.did(item)
@@ -262,7 +262,7 @@ def _feed(
 def _picker(
     args: LogsArgs,
     view: RunView,
-    part: Part,
+    part: RunPart,
     machine: FSMLoop | None,
     write_line: Callable[[str], object],
 ) -> Picked:
@@ -286,23 +286,23 @@ def _print_events(
     """Print the events as JSON; when following, until the run is over."""
     with open_events(runs, view)[1] as log:
         last: deque[str] = deque(maxlen=args.tail)
-        for line in _wanted(log.records(), args.state, since_ms):
+        for line in _matching_lines(log.records(), args.state, since_ms):
             last.append(line)
             if args.tail is None and len(last) >= AT_ONCE:
                 _flush(last, write)
         _flush(last, write)
         while is_over is not None:
             over = is_over()
-            _flush(deque(_wanted(log.records(), args.state, since_ms)), write)
+            _flush(deque(_matching_lines(log.records(), args.state, since_ms)), write)
             if over:
                 return
             sleep(POLL_S)
 
 
-def _wanted(
+def _matching_lines(
     records: Iterable[dict[str, object]], state: str | None, since_ms: int | None
 ) -> Iterator[str]:
-    """Yield the lines of matching events, as they are in the log."""
+    """Yield the events of a state, or since a time, as lines of JSON with all their fields."""
     for record in records:
         if state is not None or since_ms is not None:
             entry = entry_of(record)

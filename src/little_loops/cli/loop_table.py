@@ -6,20 +6,14 @@ with the conflict: neither can be run by that name.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
-from little_loops.authoring.load import Definition
-from little_loops.definitions.loading import COMPILED_MARK, read_definition, shown_path
-from little_loops.errors import UsageError
-from little_loops.records import NamedTuple
+from little_loops.definitions.loop_entries import LoopEntry, entry_of, resolve_duplicates
 from little_loops.reporting.escape import visible
-from little_loops.reporting.lines import one_line
-from little_loops.runs.project import is_loop_name, loop_files
+from little_loops.runs.project import loop_files
 from little_loops.runs.reading import Runs
 from little_loops.runs.view import RunView, as_json
-from little_loops.system.plain_files import read_plain
 from little_loops.terminal.durations import ago, compact, moment
 from little_loops.terminal.summaries import signed, since, word_of
 from little_loops.terminal.tables import Column, Style, table
@@ -32,93 +26,20 @@ COLUMNS = (
 )
 
 
-class Entry(NamedTuple):
-    """A line of the list: a loop, with the problem of its file, if any, and its last run."""
-
-    name: str
-    path: str | None = None
-    paradigm: str | None = None
-    description: str = ""
-    errors: int = 0
-    warnings: int = 0
-    wrong: str | None = None
-    fix: str = ""
-    last: RunView | None = None
-
-
-def loops_of(root: str) -> list[Entry]:
+def loops_of(root: str) -> list[LoopEntry]:
     """Return every loop with its last run, sorted by name.
 
     There is one more entry for each further run (`NAME@ID`), and for each run whose file is gone.
     """
-    from_files = _resolve_duplicates([_entry(path) for path in loop_files(root)])
+    from_files = resolve_duplicates([entry_of(path) for path in loop_files(root)])
     runs = _runs_by_loop(Runs(root), {entry.name for entry in from_files})
     entries = []
     for entry in from_files:
         mine = runs.pop(entry.name, [])
         entries.append(entry._replace(last=mine[0] if mine else None))
         entries += [_more(entry, one) for one in mine[1:]]
-    entries += [Entry(one.name, last=one) for rest in runs.values() for one in rest]
+    entries += [LoopEntry(one.name, last=one) for rest in runs.values() for one in rest]
     return sorted(entries, key=lambda entry: entry.name)
-
-
-# ── files ──────────────────────────────────────────────────────────────────────────────────────
-
-
-def _entry(path: str) -> Entry:
-    """Return the entry for a loop file, with its problem if it is invalid."""
-    stem = os.path.splitext(os.path.basename(path))[0]
-    try:
-        definition = read_definition(path)
-    except UsageError as error:
-        return Entry(stem, path, wrong="unreadable", fix=error.message)
-    errors = _count(definition, "error")
-    loop = definition.loop
-    if loop is None or errors:
-        wrong = f"invalid ({_plural(errors, 'error')})"
-        fix = f"ll-loop validate {stem}" if is_loop_name(stem) else "rename the file"
-        return Entry(stem, path, errors=errors, wrong=wrong, fix=fix)
-    return Entry(
-        loop.name,
-        path,
-        loop.paradigm,
-        one_line(loop.description or ""),
-        warnings=_count(definition, "warning"),
-    )
-
-
-def _count(definition: Definition, severity: str) -> int:
-    return sum(problem.severity == severity for problem in definition.problems)
-
-
-def _plural(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"
-
-
-def _resolve_duplicates(entries: Sequence[Entry]) -> list[Entry]:
-    """Merge a source with its compiled form, and mark other files with the same name as wrong."""
-    kept = []
-    for entry in entries:
-        same = [each for each in entries if each.name == entry.name and not each.wrong]
-        if entry.wrong or len(same) == 1:
-            kept.append(entry)
-            continue
-        sources = [each for each in same if not _is_compiled(each.path)]
-        if len(same) == 2 and len(sources) == 1:
-            kept += [entry] if entry in sources else []
-            continue
-        others = [shown_path(each.path or "") for each in same if each.path != entry.path]
-        wrong = f"same name as {' and '.join(others)}"
-        kept.append(entry._replace(wrong=wrong, fix="give one of them another name"))
-    return kept
-
-
-def _is_compiled(path: str | None) -> bool:
-    """Return whether a file is the output of `ll-loop compile`."""
-    try:
-        return read_plain(path or "", len(COMPILED_MARK)) == COMPILED_MARK
-    except OSError:  # it was removed meanwhile
-        return False
 
 
 # ── runs ───────────────────────────────────────────────────────────────────────────────────────
@@ -146,24 +67,24 @@ def _importance(view: RunView) -> tuple[bool, int]:
     return view.is_alive, view.updated_ms
 
 
-def _more(entry: Entry, view: RunView) -> Entry:
-    return Entry(view.name, entry.path, entry.paradigm, last=view)
+def _more(entry: LoopEntry, view: RunView) -> LoopEntry:
+    return LoopEntry(view.name, entry.path, entry.paradigm, last=view)
 
 
 # ── shown ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def lines(entries: Iterable[Entry], style: Style, now: int, verbose: int = 0) -> list[str]:
+def lines(entries: Iterable[LoopEntry], style: Style, now: int, verbose: int = 0) -> list[str]:
     return table(COLUMNS, [_row(entry, style, now, verbose) for entry in entries], style)
 
 
-def first_fix(entries: Iterable[Entry]) -> str | None:
+def first_fix(entries: Iterable[LoopEntry]) -> str | None:
     """Return the command that shows what is wrong with a loop or several; else None."""
     wrong = [entry.fix for entry in entries if entry.wrong and entry.fix.startswith("ll-loop ")]
     return wrong[0] if len(wrong) == 1 else "ll-loop validate" if wrong else None
 
 
-def _row(entry: Entry, style: Style, now: int, verbose: int) -> list[str]:
+def _row(entry: LoopEntry, style: Style, now: int, verbose: int) -> list[str]:
     """Return the cells of an entry."""
     paradigm = visible(entry.paradigm) if entry.paradigm else style.signs.none
     last, about = _last(entry, style, now, verbose), visible(entry.description, newlines=False)
@@ -180,7 +101,7 @@ def _row(entry: Entry, style: Style, now: int, verbose: int) -> list[str]:
     return [visible(entry.name), paradigm, last, about]
 
 
-def _last(entry: Entry, style: Style, now: int, verbose: int) -> str:
+def _last(entry: LoopEntry, style: Style, now: int, verbose: int) -> str:
     """Describe the last run of an entry."""
     view = entry.last
     if view is None:
@@ -199,7 +120,7 @@ def _last(entry: Entry, style: Style, now: int, verbose: int) -> str:
     return signed(view, summary, style)
 
 
-def document(entries: Iterable[Entry], runs: Runs, now: int) -> dict[str, Any]:
+def document(entries: Iterable[LoopEntry], runs: Runs, now: int) -> dict[str, Any]:
     """Return the entries as JSON data; `valid` is null for a run whose file is gone."""
     return {
         "loops": [

@@ -105,9 +105,9 @@ class Args:
         """
         given = _parse_simple(cls.table, argv)
         if given is None:
-            from little_loops.cli.parsing import parser_of  # few command lines need it
+            from little_loops.cli.parsing import parse_all  # few command lines need it
 
-            given = vars(parser_of(cls).parse_args(argv))
+            given = parse_all(cls, argv)
         return cls(**given)
 
 
@@ -127,7 +127,7 @@ class WatchArgs(OutputArgs):
 
     quiet: int = count("print only errors and the last line; -qq: print nothing", "-q")
     verbose: int = count(
-        "show what actions print; -vv: also whole commands, times and reasons", "-v"
+        "show what actions print; -vv: also full commands, times and reasons", "-v"
     )
 
 
@@ -245,7 +245,7 @@ def dollars(text: str) -> float:
 
 
 def seconds(text: str) -> float:
-    """Parse a running time into seconds: `90`, `90s`, `10m`, `2h`.
+    """Parse how long something may take, as in `--timeout`, into seconds: `90`, `90s`, `10m`, `2h`, `1d`.
 
     Raises `BadValue` if it is not one, or longer than ten years.
     """

@@ -67,6 +67,23 @@ def _description(summary: str, examples: Sequence[tuple[str, str]]) -> str:
     return "\n".join([summary, "", "Examples:", *lines])
 
 
+def parse_all(args: type[Args], argv: Sequence[str]) -> dict[str, Any]:
+    """Parse a command line with argparse. Raises `UsageError` for arguments that the verb lacks."""
+    parser = parser_of(args)
+    given = vars(parser.parse_args(argv))
+    for name, option in args.table.items():
+        if given[name] == [] and not option.many:
+            given[name] = _two_dashes(parser, name, option)
+    return given
+
+
+def _two_dashes(parser: Parser, name: str, option: Option) -> str:
+    """Return `--`, given as a value: argparse takes it for the end of options and drops it."""
+    if option.choices or option.convert is not str:
+        parser.error(f"argument {'/'.join(option.flags) or name}: invalid value: '--'")
+    return "--"
+
+
 def parser_of(args: type[Args]) -> Parser:
     """Build the parser of a verb from its declarations."""
     parser = Parser(args.verb, args.summary, args.examples)

@@ -38,7 +38,7 @@ LONGEST_LINE = 1 << 20
 WriteLine = Callable[[str], object]
 
 
-class Part(NamedTuple):
+class RunPart(NamedTuple):
     """The wanted part of a run: from an event, up to one, and of which state."""
 
     first: int = 1
@@ -54,7 +54,7 @@ class Picked(Reporter):
         view: RunView,
         machine: FSMLoop | None,
         write: WriteLine,
-        part: Part,
+        part: RunPart,
         *,
         timestamps: bool = False,
     ) -> None:
@@ -65,7 +65,10 @@ class Picked(Reporter):
         limit = machine.max_iterations if machine else DEFAULT_ITERATIONS
         # Secrets in events and outputs are already masked.
         super().__init__(
-            self._write_lines, PlainLines(view.loop, limit, commands=True), Masker({}), output=True
+            self._write_lines,
+            PlainLines(view.loop, limit, commands=True, name=view.files.shown_name),
+            Masker({}),
+            output=True,
         )
         self._limit = limit
         self._write_line = write
@@ -161,7 +164,7 @@ class RawLines(Picked):
         view: RunView,
         machine: FSMLoop | None,
         write: WriteLine,
-        part: Part,
+        part: RunPart,
         *,
         timestamps: bool = False,
     ) -> None:
@@ -214,6 +217,7 @@ def first_wanted(entries: Iterable[Entry], since_ms: int, *, goes_on: bool) -> i
     """Return the number of the event that starts the first action since a time.
 
     An action that was running at that time counts, and so does one that led to an end since then.
+    If there is none: the number after the last event. `goes_on`: the run is still running.
     """
     start = running = None
     seq = 0
@@ -230,16 +234,16 @@ def first_wanted(entries: Iterable[Entry], since_ms: int, *, goes_on: bool) -> i
     return running if goes_on and running is not None else seq + 1
 
 
-def last_failure(entries: Iterable[Entry]) -> Part | None:
+def last_failure(entries: Iterable[Entry]) -> RunPart | None:
     """Return the part with the last action that did not pass, and what followed; None if all did."""
     held, start = HeldEnd(), 1
-    found: Part | None = None
+    found: RunPart | None = None
     for entry in entries:
         if isinstance(entry.event, ActionStart):
             start = entry.seq
         for shown in held.feed(entry.event):
             if isinstance(shown.event, ActionComplete) and _has_failed(shown):
-                found = Part(start)
+                found = RunPart(start)
         if found is not None and found.last is None and isinstance(entry.event, StateEnter):
             found = found._replace(last=entry.seq - 1)
         if isinstance(entry.event, FinalEvent) and found is not None and found.last is None:

@@ -19,9 +19,9 @@ from little_loops.cli.options import (
 )
 from little_loops.cli.run_warnings import show_warnings
 from little_loops.definitions.loading import context_overrides, with_host
-from little_loops.definitions.run_names import only_unfinished, run_named
+from little_loops.definitions.run_names import only_unfinished, root_named, run_named
 from little_loops.engine.lifecycle import RunRequest, resume
-from little_loops.errors import DefinitionError, Problem, UsageError
+from little_loops.errors import OK, DefinitionError, Problem, UsageError
 from little_loops.fsm.endings import not_resumable
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import Limits
@@ -56,7 +56,7 @@ class ResumeArgs(
         "maximum number of iterations, from the start of the run", convert=positive, metavar="N"
     )
     max_continuations: int | None = value(
-        "maximum number of fresh agent sessions in a row", convert=positive, metavar="N"
+        "maximum number of consecutive handoffs of one state", convert=positive, metavar="N"
     )
     timeout: float | None = value(
         "maximum running time, from the start of the run", convert=seconds, metavar="TIME"
@@ -67,7 +67,7 @@ class ResumeArgs(
         metavar="USD",
     )
     max_tokens: int | None = value(
-        "maximum number of tokens its agents use, from the start of the run",
+        "maximum number of tokens its agents may use, from the start of the run",
         convert=positive,
         metavar="N",
     )
@@ -76,7 +76,7 @@ class ResumeArgs(
     queue: bool = flag("wait for conflicting runs to finish")
     background: bool = flag("run in the background")
     from_state: str | None = value(
-        "continue in this state", "--from", metavar="STATE", names="states"
+        "continue from this state", "--from", metavar="STATE", names="states"
     )
     definition: str | None = value(
         "which definition to use if the loop file has changed since the run started",
@@ -91,14 +91,22 @@ def main(argv: Sequence[str]) -> int:
     return continue_run(ResumeArgs.read(argv))
 
 
+def _path_of(args: ResumeArgs, root: str, answer: GivenAnswer | None) -> str:
+    """Return the name of the run to continue; an answer may be for a run that it has started."""
+    if args.loop is None:
+        return only_unfinished(root)
+    return root_named(args.loop, root) if answer is None else run_named(args.loop, root)
+
+
 def continue_run(args: ResumeArgs, answer: GivenAnswer | None = None) -> int:
     """Continue a run, here or in the background. Return the exit code.
 
     `answer` is stored once nothing prevents the run from continuing.
     """
     root = find_project(os.getcwd())
-    name = run_named(args.loop, root) if args.loop is not None else only_unfinished(root)
-    before = find(root, name) if answer is None else answer.find(root, name)
+    path = _path_of(args, root, answer)
+    name = path.partition("/")[0]
+    before = find(root, name) if answer is None else answer.find(root, path)
     chosen = chosen_definition(args, root, before)
     loop = chosen.loop
     machine = loop or before.loop
@@ -108,8 +116,8 @@ def continue_run(args: ResumeArgs, answer: GivenAnswer | None = None) -> int:
         show_warnings(chosen.warnings, machine.name)
     ends = answer is not None and answer.ends(before)
     request = request_of(args, root, machine, before, ends=ends)
-    if answer is not None:
-        answer.store(before)
+    if answer is not None and answer.store(before):
+        return OK
     show = Show(args.json, args.quiet, args.verbose, args.color)
     if before.damage and not args.quiet:
         talk(f"warning: {visible(before.damage, newlines=False)}")
@@ -190,7 +198,7 @@ def chosen_definition(args: ResumeArgs, root: str, before: StoredRun) -> Chosen:
         return Chosen()
     found = current_definition(
         root,
-        before.loop.name,
+        before.start.get("with", before.loop.name),
         wanted=args.definition == "current",
         evidence=before.run.trees is None or before.run.trees.off is None,
     )
@@ -199,7 +207,7 @@ def chosen_definition(args: ResumeArgs, root: str, before: StoredRun) -> Chosen:
             raise UsageError(f"loop `{before.loop.name}` no longer exists")
         return Chosen()
     given = before.start.get("host", {})
-    current = with_host(found, given, root).loop
+    current = with_host(found, given, root).loop._replace(worktree=before.loop.worktree)
     changes = [c for c in differences(before.loop, current) if not _is_from_settings(found, c)]
     if args.definition == "current":
         return Chosen(current, found.warnings)
@@ -208,7 +216,7 @@ def chosen_definition(args: ResumeArgs, root: str, before: StoredRun) -> Chosen:
     raise UsageError(
         f"the definition of `{before.loop.name}` has changed since the run started: "
         + "; ".join(changes),
-        "`--definition original` continues with the original machine, "
+        "`--definition original` continues with the original definition, "
         "`--definition current` with the current file",
     )
 
@@ -218,10 +226,13 @@ def current_definition(root: str, name: str, *, wanted: bool, evidence: bool) ->
 
     Raises `DefinitionError` if it is invalid and `wanted`; otherwise that is printed as a warning.
     """
-    from little_loops.definitions.loading import load_loop  # YAML, and only where it is needed
+    # YAML, and only where it is needed.
+    from little_loops.definitions.loading import load_loop, load_variant
 
     try:
-        return load_loop(name, root, evidence=evidence)
+        # A fork may have a definition of its own, with the name of another one.
+        load = load_variant if "/" in name else load_loop
+        return load(name, root, evidence=evidence)
     except DefinitionError as error:
         if wanted:
             raise
@@ -232,7 +243,8 @@ def current_definition(root: str, name: str, *, wanted: bool, evidence: bool) ->
 
 
 def _is_from_settings(found: LoopFile, change: str) -> bool:
-    """Return whether a change is not in the file, but in a setting or variable."""
+    """Return whether a change, such as "`timeout` changed", comes from a setting or variable, not
+    from the file."""
     from little_loops.definitions.settings import SETTINGS  # as late as the file itself
 
     name = change.split("`")[1]

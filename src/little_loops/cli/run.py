@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
-from little_loops.cli.consent import can_ask, skip_permissions
 from little_loops.cli.foreground import Show, carry_out
 from little_loops.cli.options import (
     WatchArgs,
@@ -24,16 +23,19 @@ from little_loops.cli.options import (
 from little_loops.definitions.loading import LoopFile, context_overrides, load_loop, with_host
 from little_loops.engine.lifecycle import RunRequest, start, unfinished
 from little_loops.errors import UsageError
-from little_loops.fsm.schema import HOST_NAMES, FSMLoop
+from little_loops.fsm.evidence import has_agent
+from little_loops.fsm.schema import HOST_NAMES, FSMLoop, Worktree, keeper_of
 from little_loops.fsm.state import UNFINISHED, Limits
 from little_loops.runs.project import find_project, run_name
 from little_loops.runs.stored_run import current
+from little_loops.terminal.console import can_ask
 
 EXAMPLES = (
     ("ll-loop run fix-types", "run .loops/fix-types.yaml"),
     ("ll-loop run fix-types --dry-run", "show what it would do"),
     ("ll-loop run fix-types --background", "return at once"),
     ("ll-loop run fix-types --queue", "wait for conflicting runs to finish"),
+    ("ll-loop run fix-types --worktree --merge", "work elsewhere, then merge"),
     ("ll-loop run fix-types --max-cost 5", "spend at most 5 dollars"),
 )
 
@@ -63,7 +65,7 @@ class RunArgs(
         "maximum number of tokens its agents use", convert=positive, metavar="N"
     )
     host: str | None = value(
-        "the agent program for states that name none",
+        "the agent program for states that do not name one",
         choices=tuple(name for name in HOST_NAMES if name != "command"),
     )
     model: str | None = value("the model for that agent", metavar="NAME")
@@ -72,6 +74,8 @@ class RunArgs(
         "the paths it works on, instead of the loop's `scope`", metavar="PATH", many=True
     )
     id: str | None = value("name the run NAME@ID, to run a loop more than once", metavar="ID")
+    worktree: bool = flag("work in a new git worktree, and leave your files alone")
+    merge: bool = flag("with a worktree: merge its work when the run has completed")
     no_evidence: bool = flag("do not record evidence")
     allow_skip_permissions: bool = flag(
         "let agents skip permission prompts; see `ll-loop trust --help`"
@@ -84,6 +88,12 @@ def main(argv: Sequence[str]) -> int:
     root = find_project(os.getcwd())
     found = load_loop(args.loop, root, evidence=not args.no_evidence)
     found = with_host(found, _host_given(args), root)
+    found = found._replace(loop=_in_worktree(args, found.loop))
+    if args.no_evidence and keeper_of(found.loop) is not None:
+        raise UsageError(
+            f"`{found.loop.name}` has `keep: best`, which needs evidence",
+            "run it without `--no-evidence`",
+        )
     if args.dry_run:
         from little_loops.cli.dry_run import dry_run  # rarely asked for
 
@@ -99,6 +109,18 @@ def main(argv: Sequence[str]) -> int:
         show_warnings(found.warnings, args.loop)
     request = request_of(args, root, found)
     return begin(args, root, found, request)
+
+
+def _in_worktree(args: RunArgs, loop: FSMLoop) -> FSMLoop:
+    """Return the loop with the worktree that `--worktree` and `--merge` ask for. Raises `UsageError`
+    for `--merge` without a worktree."""
+    worktree = loop.worktree or (Worktree() if args.worktree else None)
+    if not args.merge:
+        return loop._replace(worktree=worktree)
+    if worktree is None:
+        raise UsageError("`--merge` needs a worktree", "add `--worktree`")
+    merge = worktree.merge if worktree.merge not in (None, "none") else "merge"
+    return loop._replace(worktree=worktree._replace(merge=merge))
 
 
 def begin(args: RunArgs, root: str, found: LoopFile, request: RunRequest) -> int:
@@ -142,16 +164,23 @@ def request_of(args: RunArgs, root: str, found: LoopFile) -> RunRequest:
         queue=args.queue,
         fresh=args.fresh,
         evidence=not args.no_evidence,
-        skip_permissions=skip_permissions(
-            found.loop,
-            context,
-            root,
-            allowed=args.allow_skip_permissions,
-            has_file=bool(found.path),
-        ),
+        skip_permissions=_skip_permissions(args, root, found, context),
         host=_host_given(args),
         file=found.path_in(root),
     )
+
+
+def _skip_permissions(
+    args: RunArgs, root: str, found: LoopFile, context: Mapping[str, Any]
+) -> bool:
+    """Return whether agents skip permission prompts; raise `UsageError` without the consent for
+    it, or if an agent program is missing."""
+    if not has_agent(found.loop._replace(context={**found.loop.context, **context})):
+        return False
+    from little_loops.cli.consent import skip_permissions  # loops without agents need no consent
+
+    allowed = args.allow_skip_permissions
+    return skip_permissions(found.loop, context, root, allowed=allowed, has_file=bool(found.path))
 
 
 def _host_given(args: RunArgs) -> dict[str, str]:
@@ -237,11 +266,12 @@ def ask_to_resume(problem: UsageError) -> Literal["resume", "fresh"]:
 def _resume(args: RunArgs, name: str) -> int:
     """Continue the unfinished run with the same options; raise `UsageError` for those it cannot
     change."""
-    kept = [word for word in ("host", "model", "scope") if getattr(args, word)]
+    fixed = ("host", "model", "scope", "worktree", "merge")
+    kept = [word for word in fixed if getattr(args, word)]
     if kept:
         listed = ", ".join(f"--{word}" for word in kept)
         raise UsageError(
-            f"a resumed run keeps its host, model and scope; you passed {listed}",
+            f"a resumed run keeps its agent, scope and worktree; you passed {listed}",
             f"leave them out, or start again with `ll-loop run {name} --fresh`",
         )
     return resume_with(args, name)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from little_loops.authoring.worst_case import outcomes, worst_case
 from little_loops.cli.options import OutputArgs, operand
 from little_loops.definitions.evidence_plan import EvidencePlan, evidence_plan
-from little_loops.definitions.loading import LoopFile, load_loop, shown_path
+from little_loops.definitions.loading import LoopFile, load_document, load_loop, shown_path
 from little_loops.errors import OK
 from little_loops.reporting.escape import visible
 from little_loops.reporting.masking import Masker
@@ -21,11 +21,14 @@ from little_loops.terminal.description import (
     described,
     environment_of,
     header,
+    hooks_lines,
     limits_json,
     limits_text,
+    notify_lines,
     state_lines,
     states_json,
     widest_on,
+    worktree_lines,
 )
 from little_loops.terminal.evidence_lines import evidence_json, evidence_lines
 
@@ -45,13 +48,30 @@ class ShowArgs(
 def main(argv: Sequence[str]) -> int:
     """Run `ll-loop show`: print the description, and return 0."""
     args = ShowArgs.read(argv)
-    found = load_loop(args.loop, find_project(os.getcwd()))
+    root = find_project(os.getcwd())
+    found = _of_child(args.loop, root) or load_loop(args.loop, root)
     if args.json:
         print_json(document(found))
     else:
         lines = page(found, ascii_only=ascii_only(sys.stdout), widest=widest_on(sys.stdout))
         say(visible("\n".join(lines)), paint.description)
     return OK
+
+
+def _of_child(argument: str, root: str) -> LoopFile | None:
+    """Return the loop of a run that another run has started; None if the argument is no such
+    run."""
+    if "/" not in argument:
+        return None
+    from little_loops.runs.reading import Runs  # a loop has no runs
+
+    runs = Runs(root)
+    view = runs.child(argument)
+    machine = None if view is None else runs.machine(view)
+    if view is None or machine is None:
+        return None
+    found = load_document(machine.to_dict(), root)
+    return found._replace(loop=machine, path=view.files.run_json)
 
 
 def page(found: LoopFile, *, ascii_only: bool = False, widest: int = WIDEST) -> Iterator[str]:
@@ -67,8 +87,11 @@ def page(found: LoopFile, *, ascii_only: bool = False, widest: int = WIDEST) -> 
     yield ""
     yield f"limits   {limits_text(loop, dot)}"
     yield f"scope    {', '.join(loop.scope)}"
+    yield from worktree_lines(loop, dot)
     home = os.environ.get("HOME", "")
     yield from evidence_lines(_evidence(found), loop.evidence, home, widest)
+    yield from hooks_lines(loop)
+    yield from notify_lines(loop)
     if loop.context:
         yield f"context  {', '.join(loop.context)}"
     yield f"worst    {worst_case(loop)}"

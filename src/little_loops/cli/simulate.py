@@ -25,7 +25,7 @@ from little_loops.fsm.schema import FAIL, PASS, FSMLoop
 from little_loops.records import NamedTuple
 from little_loops.runs.project import find_project
 from little_loops.runs.reading import Runs
-from little_loops.runs.steps import Step, steps_of
+from little_loops.runs.steps import RunStep, steps_of
 from little_loops.terminal.console import print_json, say
 from little_loops.terminal.durations import rough
 from little_loops.terminal.summaries import money
@@ -66,13 +66,13 @@ def main(argv: Sequence[str]) -> int:
     args = SimulateArgs.read(argv)
     root = find_project(os.getcwd())
     loop = load_loop(args.loop, root, evidence=False).loop
-    seen = past_steps(Runs(root), loop)
-    odds = odds_of(loop, seen, args)
+    past = past_steps(Runs(root), loop)
+    odds = odds_of(loop, past, args)
     summary = summary_of(simulate(loop, odds, args.count, args.seed))
     if args.json:
-        print_json(document(loop, seen, summary))
+        print_json(document(loop, past, summary))
     elif args.quiet < 2:
-        for line in page(loop, seen, summary, style_for(sys.stdout, args.color)):
+        for line in page(loop, past, summary, style_for(sys.stdout, args.color)):
             say(line)
     return OK
 
@@ -80,33 +80,33 @@ def main(argv: Sequence[str]) -> int:
 # ── what is known ──────────────────────────────────────────────────────────────────────────────
 
 
-class Seen(NamedTuple):
+class PastSteps(NamedTuple):
     """The steps of past runs; none if there are too few runs to tell anything."""
 
     runs: int
-    steps: tuple[Step, ...]
+    steps: tuple[RunStep, ...]
 
     @property
     def is_enough(self) -> bool:
         return self.runs >= ENOUGH_RUNS
 
 
-def past_steps(runs: Runs, loop: FSMLoop) -> Seen:
+def past_steps(runs: Runs, loop: FSMLoop) -> PastSteps:
     """Return the steps of the newest past runs of this loop; no steps if there are too few runs."""
     views = [view for view in runs.past(loop.name) if view.loop == loop.name][:MOST_RUNS]
     steps = [step for view in views for step in steps_of(runs.events(view))]
-    return Seen(len(views), tuple(steps) if len(views) >= ENOUGH_RUNS else ())
+    return PastSteps(len(views), tuple(steps) if len(views) >= ENOUGH_RUNS else ())
 
 
-def odds_of(loop: FSMLoop, seen: Seen, args: SimulateArgs) -> Odds:
+def odds_of(loop: FSMLoop, past: PastSteps, args: SimulateArgs) -> Odds:
     """Return the odds of each state: as given, else as seen. Raises `UsageError` if unknown."""
     outcomes = dict(_outcome(each, loop) for each in args.outcome or ())
     costs = dict(_number(COST, each, loop) for each in args.cost or ())
     takes = dict(_number(TAKES, each, loop) for each in args.takes or ())
     found, missing = {}, []
     for name in drawn_states(loop):
-        steps = [step for step in seen.steps if step.state == name and step.verdict is not None]
-        verdicts = outcomes.get(name) or _as_seen(loop, name, steps)
+        steps = [step for step in past.steps if step.state == name and step.verdict is not None]
+        verdicts = outcomes.get(name) or _shares_of(loop, name, steps)
         if not verdicts:
             missing.append(name)
         found[name] = StateOdds(
@@ -115,11 +115,11 @@ def odds_of(loop: FSMLoop, seen: Seen, args: SimulateArgs) -> Odds:
             (takes[name],) if name in takes else _durations(steps),
         )
     if missing:
-        raise _unknown(loop, seen, missing)
+        raise _unknown(loop, past, missing)
     return found
 
 
-def _as_seen(loop: FSMLoop, name: str, steps: Iterable[Step]) -> dict[str, float]:
+def _shares_of(loop: FSMLoop, name: str, steps: Iterable[RunStep]) -> dict[str, float]:
     """Return how often each verdict was seen; a state with one way on needs no odds."""
     counts = Counter(
         step.verdict for step in steps if step.verdict in verdicts_of(loop.states[name])
@@ -130,19 +130,19 @@ def _as_seen(loop: FSMLoop, name: str, steps: Iterable[Step]) -> dict[str, float
     return {PASS: 1.0} if state.next is not None and state.on_fail is None else {}
 
 
-def _costs(steps: Iterable[Step]) -> tuple[float, ...]:
+def _costs(steps: Iterable[RunStep]) -> tuple[float, ...]:
     return tuple(step.cost_usd for step in steps) or (0.0,)
 
 
-def _durations(steps: Iterable[Step]) -> tuple[float, ...]:
+def _durations(steps: Iterable[RunStep]) -> tuple[float, ...]:
     return tuple(step.duration_ms / 1000 for step in steps) or (0.0,)
 
 
-def _unknown(loop: FSMLoop, seen: Seen, missing: Sequence[str]) -> UsageError:
+def _unknown(loop: FSMLoop, past: PastSteps, missing: Sequence[str]) -> UsageError:
     """Return the error for states whose odds are neither given nor known from past runs."""
-    had = f"{seen.runs or 'no'} past run{'' if seen.runs == 1 else 's'}"
+    had = f"{past.runs or 'no'} past run{'' if past.runs == 1 else 's'}"
     too_few = f"at least {ENOUGH_RUNS} are needed to estimate the outcome of"
-    why = "none of them visited" if seen.is_enough else too_few
+    why = "none of them visited" if past.is_enough else too_few
     names = ", ".join(f"`{name}`" for name in missing)
     options = " ".join(f"--outcome {name}=pass:0.5" for name in missing)
     return UsageError(
@@ -235,9 +235,9 @@ def _check_state(option: str, text: str, state: str, loop: FSMLoop) -> None:
 # ── what is shown ──────────────────────────────────────────────────────────────────────────────
 
 
-def page(loop: FSMLoop, seen: Seen, summary: Summary, style: Style) -> Iterator[str]:
+def page(loop: FSMLoop, past: PastSteps, summary: Summary, style: Style) -> Iterator[str]:
     """Yield the lines about the simulated runs: endings, figures and remarks."""
-    source = f"from {seen.runs} past runs" if seen.is_enough else "from your options"
+    source = f"from {past.runs} past runs" if past.is_enough else "from your options"
     yield f"{summary.runs:,} simulated runs of {loop.name}, {source}"
     yield ""
     rows = [[_ending(*ending), f"{share:.1%}"] for ending, share in summary.endings.items()]
@@ -266,7 +266,7 @@ def _remarks(loop: FSMLoop, summary: Summary) -> Iterator[str]:
         if most is not None:
             remarks.append(f"Most of the {what}: {most[0]} ({most[1]:.0%})")
     for reason, share in list(summary.limits.items())[:1]:
-        remarks.append(f"The limit that ends most runs: {reason} ({share:.1%})")
+        remarks.append(f"Most frequent limit: {reason} ({share:.1%})")
     if remarks:
         yield ""
         yield from remarks
@@ -276,7 +276,7 @@ def _ending(status: str, reason: str, state: str) -> str:
     return f"{status}: {state}" if state else f"{status} ({reason})"
 
 
-def document(loop: FSMLoop, seen: Seen, summary: Summary) -> dict[str, object]:
+def document(loop: FSMLoop, past: PastSteps, summary: Summary) -> dict[str, object]:
     """Return the summary of the simulated runs as JSON data."""
 
     def spread(of: Spread) -> dict[str, float]:
@@ -286,7 +286,7 @@ def document(loop: FSMLoop, seen: Seen, summary: Summary) -> dict[str, object]:
         "schema": 1,
         "loop": loop.name,
         "runs": summary.runs,
-        "past_runs": seen.runs if seen.is_enough else 0,
+        "past_runs": past.runs if past.is_enough else 0,
         "endings": [
             {"status": status, "reason": reason, "state": state or None, "share": share}
             for (status, reason, state), share in summary.endings.items()

@@ -6,7 +6,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
+from little_loops.cli.crashes import report_crashes
 from little_loops.cli.options import OutputArgs, count, flag, operand
 from little_loops.errors import OK, UsageError
 from little_loops.reporting.escape import visible
@@ -17,6 +19,9 @@ from little_loops.terminal.console import print_json, say, talk
 from little_loops.terminal.durations import now_ms
 from little_loops.terminal.summaries import money, next_step, shown_name, signed, since
 from little_loops.terminal.tables import Column, Style, style_for, table
+
+if TYPE_CHECKING:
+    from little_loops.cli.gate_screen import GateView
 
 EXAMPLES = (
     ("ll-loop status", "all runs that are running or unfinished"),
@@ -59,6 +64,7 @@ def main(argv: Sequence[str]) -> int:
     elif args.quiet < 2:
         say("\n".join(overview(views, style_for(sys.stdout, args.color), now)))
         warn_of_damage(views, args.quiet)
+    report_crashes(runs, views)
     return OK
 
 
@@ -80,24 +86,52 @@ def one_run(args: StatusArgs, loop: str, runs: Runs) -> int:
     from little_loops.terminal.status_page import document, page  # one run is shown in more detail
 
     view, style = detail.view, style_for(sys.stdout, args.color)
+    gate = _gate_of(runs, detail)
     if args.json:
-        print_json({"schema": 1, **document(runs, detail, now)})
+        print_json({"schema": 1, **document(runs, detail, now), **_gate_as_json(gate)})
     elif args.quiet < 2:
         say("\n".join(page(runs, detail, style, now, args.verbose)))
-        _show_gate(runs, detail, style)
-        if (hint := _hints(view)) and not args.quiet:
+        _show_children(runs, view, style, now)
+        _show_gate(gate, view, style)
+        if (hint := _hints(view, gate)) and not args.quiet:
             talk(f"next: {hint}")
+    report_crashes(runs, [view])
     last = detail.entries[-1] if detail.entries else None
     return exit_code_of(view, last) if args.exit_code else OK
 
 
-def _show_gate(runs: Runs, detail: RunDetail, style: Style) -> None:
-    """Print what a gate asks, if the run waits at one."""
+def _show_children(runs: Runs, view: RunView, style: Style, now: int) -> None:
+    """Print a table of the runs that the run has started, if there are any."""
+    if view.status == "queued":
+        return
+    if children := runs.children(view):
+        say("\n".join(["", *table(COLUMNS, [row(each, style, now) for each in children], style)]))
+
+
+def _gate_of(runs: Runs, detail: RunDetail) -> GateView | None:
+    """Return the gate that the run waits at, or None."""
     if (detail.view.status, detail.view.reason) != ("needs_review", "review"):
+        return None
+    from little_loops.cli.gate_screen import gate_of  # few runs wait at a gate
+
+    return gate_of(runs, detail)
+
+
+def _gate_as_json(gate: GateView | None) -> dict[str, Any]:
+    if gate is None:
+        return {}
+    from little_loops.cli.gate_screen import gate_document  # few runs wait at a gate
+
+    return {"gate": gate_document(gate)}
+
+
+def _show_gate(gate: GateView | None, view: RunView, style: Style) -> None:
+    """Print what a gate asks, and how it was answered."""
+    if gate is None:
         return
     from little_loops.cli.gate_screen import gate_lines  # few runs wait at a gate
 
-    if lines := gate_lines(runs, detail, style):
+    if lines := gate_lines(gate, view, style):
         say("\n".join(lines))
 
 
@@ -120,8 +154,10 @@ def _never_ran(args: StatusArgs, name: str, runs: Runs) -> int:
     return OK
 
 
-def _hints(view: RunView) -> str | None:
+def _hints(view: RunView, gate: GateView | None = None) -> str | None:
     """Return the commands to suggest."""
+    if gate is not None and gate.answer is not None:
+        return f"ll-loop resume {view.name}"
     if view.status == "running":
         dot = style_for(sys.stderr, None).signs.dot
         return f"ll-loop attach {view.name}   {dot}   ll-loop stop {view.name}"

@@ -13,7 +13,7 @@ from little_loops.reporting.escape import visible
 from little_loops.runs.path_taken import BAD, GOOD
 from little_loops.runs.project import find_project
 from little_loops.runs.reading import Runs
-from little_loops.runs.steps import Step, steps_of
+from little_loops.runs.steps import RunStep, steps_of
 from little_loops.terminal.console import print_json, say, talk
 from little_loops.terminal.durations import compact
 from little_loops.terminal.summaries import money
@@ -30,6 +30,7 @@ COLUMNS = (
     Column("TREE", leaves=5),
 )
 SHORT_TREE = 6
+SHOWN_DECISIONS = {"kept": ", kept", "put_back": ", reverted"}
 
 
 class StepsArgs(
@@ -62,14 +63,14 @@ def main(argv: Sequence[str]) -> int:
     return OK
 
 
-def _row(step: Step, style: Style) -> list[str]:
+def _row(step: RunStep, style: Style) -> list[str]:
     """Return the cells of a step; it has no time before its verdict."""
     none = style.signs.none
     return [
         str(step.number),
         str(step.iteration),
         visible(step.state, newlines=False),
-        _verdict(step.verdict, style),
+        _verdict(step.verdict, style) + SHOWN_DECISIONS.get(step.decision or "", ""),
         _files(step, none),
         compact(step.duration_ms) if step.verdict is not None else none,
         money(step.cost_usd, none),
@@ -87,7 +88,7 @@ def _verdict(verdict: str | None, style: Style) -> str:
     return text if sign is None else f"{sign} {text}"
 
 
-def _files(step: Step, none: str) -> str:
+def _files(step: RunStep, none: str) -> str:
     """Return the number of changed files and lines; `none` if none changed or it is unknown."""
     changed = step.changed
     if changed is None or not changed.files:
@@ -95,6 +96,6 @@ def _files(step: Step, none: str) -> str:
     return f"{changed.files} (+{changed.added} -{changed.removed})"
 
 
-def _as_dict(step: Step) -> dict[str, object]:
+def _as_dict(step: RunStep) -> dict[str, object]:
     changed = None if step.changed is None else step.changed._asdict()
     return {**step._asdict(), "changed": changed}

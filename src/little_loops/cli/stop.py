@@ -37,7 +37,7 @@ class StopArgs(
     verb="stop",
     summary="Stop a running loop: end its action and save its state.",
     examples=[
-        ("ll-loop stop fix-types", "and `ll-loop resume fix-types` later"),
+        ("ll-loop stop fix-types", "`ll-loop resume fix-types` continues it"),
         ("ll-loop stop --all", "every running or queued run in this project"),
         ("ll-loop stop fix-types --gone", "it was killed in a container that is gone"),
     ],
@@ -107,7 +107,8 @@ def stop_run(runs: Runs, name: str) -> Stopped:
         )
         return Stopped(name, before, False, line)
     began = time.monotonic()
-    was_killed = stop(runs.root, before.holder, plan_for(runs.machine(before)))
+    plan = plan_for(runs.machine(before))
+    was_killed = stop(runs.root, before.holder, plan, has_claim=not before.path)
     view = runs.view(name)
     if was_killed:
         _end_orphans(view)
@@ -180,5 +181,7 @@ def _print_result(args: StopArgs, stopped: Stopped) -> None:
         say(visible(stopped.line, newlines=False))
     if args.quiet or not stopped.was_stopped or stopped.view is None:
         return
+    if stopped.view.path:
+        return  # the run that started it continues without it
     if hint := next_step(stopped.view):
         talk(f"next: {hint}")

@@ -7,14 +7,15 @@ from collections.abc import Sequence
 
 from little_loops.cli.options import OutputArgs, operand
 from little_loops.definitions.run_names import run_named
-from little_loops.errors import OK, StorageError, UsageError
+from little_loops.errors import OK, UsageError
+from little_loops.fsm.endings import not_resumable
 from little_loops.fsm.evidence import has_agent
 from little_loops.fsm.state import UNFINISHED
-from little_loops.runs.folders import folder_of
-from little_loops.runs.layout import DATA, RunFiles
+from little_loops.runs.folders import data_of
 from little_loops.runs.mailbox import MAX_NOTE_BYTES, MOST_WAITING, post, posted, take_back
 from little_loops.runs.project import find_project
 from little_loops.runs.reading import Runs
+from little_loops.runs.stored_run import find
 from little_loops.runs.view import RunView, no_such_run
 from little_loops.system.files import Folder
 from little_loops.terminal.console import print_json, say
@@ -40,10 +41,10 @@ def main(argv: Sequence[str]) -> int:
     runs = Runs(find_project(os.getcwd()))
     name = run_named(args.loop, runs.root)
     view = _checked_run(runs, name)
-    with _data_of(view.files) as data:
+    with data_of(view.files) as data:
         _check_room(data, view)
         note = post(data, text)
-    _check_arrival(runs, name, note)
+        _check_arrival(runs, view, data, note)
     if args.json:
         print_json({"schema": 1, "name": name, "note": note})
     elif not args.quiet:
@@ -71,7 +72,14 @@ def _checked_run(runs: Runs, name: str) -> RunView:
     if not _can_get_notes(view):
         raise UsageError(
             f"`{name}` {clause_of(view.status)}, so no agent would get the note",
-            f"`ll-loop resume {name}` or `ll-loop run {name}` starts an agent",
+            f"`ll-loop run {name}` starts it again" if view.has_file else None,
+        )
+    if runs.starts_others(view):
+        paths = [each.name for each in runs.children(view) if each.is_alive]
+        listed = ", ".join(f"`{path}`" for path in paths)
+        raise UsageError(
+            f"`{name}` is waiting for the runs that it has started, and has no agent of its own now",
+            f"name one of {listed}" if listed else f"`ll-loop status {name}` shows them",
         )
     machine = runs.machine(view)
     if machine is not None and not has_agent(machine):
@@ -80,32 +88,33 @@ def _checked_run(runs: Runs, name: str) -> RunView:
 
 
 def _can_get_notes(view: RunView) -> bool:
-    return view.summary is not None and (view.is_alive or view.status in UNFINISHED)
+    """Return whether the run is alive or can be resumed. Raises `DamagedRun` if it cannot be
+    read."""
+    if view.summary is None:
+        return False
+    if view.is_alive or view.status in UNFINISHED:
+        return True
+    before = find(view.files.root, view.name)
+    is_same = before.run.run == view.summary.run
+    return is_same and not_resumable(before.loop, before.run) is None
 
 
 def _check_room(data: Folder, view: RunView) -> None:
     recorded = {note.id for note in view.summary.notes} if view.summary is not None else set()
     if len(recorded.union(posted(data))) >= MOST_WAITING:
-        raise UsageError(f"{MOST_WAITING} notes are waiting for an agent of `{view.name}` already")
+        raise UsageError(f"{MOST_WAITING} notes are already waiting for an agent of `{view.name}`")
 
 
-def _check_arrival(runs: Runs, name: str, note: str) -> None:
-    """Take the note back and raise `UsageError` if the run ended before its runner read it."""
-    view = runs.view(name)
-    if view is None or _can_get_notes(view):
+def _check_arrival(runs: Runs, before: RunView, data: Folder, note: str) -> None:
+    """Take the note back and raise `UsageError` if the run ended before its runner read it, or
+    another run has taken its place."""
+    view = runs.view(before.name)
+    is_same = view is not None and _run_of(view) == _run_of(before)
+    if view is not None and is_same and _can_get_notes(view):
         return
-    with _data_of(view.files) as data:
-        if take_back(data, note):
-            raise UsageError(f"`{name}` ended before it could read the note")
+    if take_back(data, note):
+        raise UsageError(f"`{before.name}` ended before it could read the note")
 
 
-def _data_of(files: RunFiles) -> Folder:
-    """Open the run's data directory; raise `StorageError` if it is missing."""
-    folder = folder_of(files)
-    data = None
-    if folder is not None:
-        with folder:
-            data = folder.child(files.base + DATA)
-    if data is None:
-        raise StorageError(f"`{files.data}` is missing")
-    return data
+def _run_of(view: RunView) -> str | None:
+    return None if view.summary is None else view.summary.run

@@ -9,7 +9,12 @@ from collections.abc import Mapping, Sequence
 from little_loops.cli.options import OutputArgs, flag, operand, value
 from little_loops.cli.output_files import open_output
 from little_loops.definitions.loading import find_loop, read_definition, shown_path
-from little_loops.definitions.test_files import ReadTestFile, read_tests, tests_of
+from little_loops.definitions.test_files import (
+    ReadTestFile,
+    loops_without_tests,
+    read_tests,
+    tests_of,
+)
 from little_loops.engine.loop_tests import never_taken, run_tests
 from little_loops.errors import FAILED, OK, DefinitionError, UsageError
 from little_loops.reporting.escape import visible
@@ -47,22 +52,33 @@ class TestArgs(
     all: bool = flag("test all loops, which is the default")
     word: str | None = value("only tests with WORD in their names", "-k", metavar="WORD")
     junit: str | None = value("also write the results as JUnit XML", metavar="FILE")
-    require_coverage: bool = flag("fail if there is a transition that no test takes")
+    require_coverage: bool = flag(
+        "fail if a transition is not covered by a passing test, or a loop has no tests"
+    )
 
 
 def main(argv: Sequence[str]) -> int:
     """Run `ll-loop test`. Return 1 if a test fails or required coverage is lacking, else 0."""
     args = TestArgs.read(argv)
+    if args.require_coverage and args.word is not None:
+        raise UsageError("`--require-coverage` needs all tests, so it cannot be used with `-k`")
     root = find_project(os.getcwd())
     results = _run(_read(args, root), args.word, os.environ)
+    if args.word is None and not args.loops:
+        tested = {file.loop.name for file in results.files}
+        results = results._replace(untested=tuple(loops_without_tests(root, tested)))
+    if args.word is not None and not results.reports:
+        # A misspelt word must not pass in CI.
+        raise UsageError(f"no test name contains `{visible(args.word, newlines=False)}`")
     if args.junit is not None:
         with open_output(args.junit) as stream:
-            stream.write(junit(results).encode())
+            text = junit(results, require_coverage=args.require_coverage)
+            stream.write(text.encode())
     if args.json:
         print_json(document(results))
     elif args.quiet < 2:
         _show(results, args)
-    lacks = args.require_coverage and bool(results.never_taken)
+    lacks = args.require_coverage and bool(results.never_taken or results.untested)
     return FAILED if results.failed or lacks else OK
 
 
@@ -96,7 +112,7 @@ def _loop_name(file: ReadTestFile) -> str:
 def _run(files: Sequence[ReadTestFile], word: str | None, environ: Mapping[str, str]) -> Results:
     """Run the tests whose names contain `word`, or all of them if it is None.
 
-    Transitions that no test takes are only looked for if all tests are run.
+    Transitions that no passing test takes are only looked for if all tests are run.
     """
     reports = []
     for path, content in files:
@@ -107,16 +123,15 @@ def _run(files: Sequence[ReadTestFile], word: str | None, environ: Mapping[str, 
     missed = [
         (name, each)
         for name, loop in loops.items()
-        for each in never_taken(loop, [r for f in reports if f.loop is loop for r in f.reports])
+        for each in never_taken(
+            loop, [r for f in reports if f.loop.name == name for r in f.reports]
+        )
     ]
     return Results(tuple(reports), tuple(missed if word is None else ()))
 
 
 def _show(results: Results, args: TestArgs) -> None:
     """Print the results."""
-    if args.word is not None and not results.reports:
-        say(f"no test has `{visible(args.word, newlines=False)}` in its name")
-        return
     style = style_for(sys.stdout, args.color)
     width = max((len(file.path) for file in results.files if file.reports), default=0)
     if not args.quiet:
@@ -128,4 +143,5 @@ def _show(results: Results, args: TestArgs) -> None:
     if not args.quiet or args.require_coverage:
         for line in coverage(results, style):
             say(line)
-    say(f"\n{summary(results)}" if not args.quiet else summary(results))
+    last = summary(results, require_coverage=args.require_coverage)
+    say(f"\n{last}" if not args.quiet else last)

@@ -139,7 +139,8 @@ CODES = {
     OK: "done: the run reached a success state",
     FAILED: "the run failed, or a file could not be read or written",
     USAGE: "a mistake on the command line or in a loop file; nothing was run",
-    LIMIT: "a limit was reached: iterations, time, cost or tokens",
+    LIMIT: "a limit was reached: iterations, time, cost or tokens; or the time of `wait`; "
+    "or it cannot be told: `check` could not judge, or `verify` found other files",
     PAUSED: "the run is waiting for you: a context handoff, a review, or a budget",
     CONFLICT: "another run has the same name or an overlapping scope",
     STOPPED_BY_ACTION: "an action printed LOOP_STOP: the run ended early, which is not a success",
@@ -161,6 +162,7 @@ def endings() -> Iterator[tuple[str, str, str, str]]:
 AFTER = {
     "nothing": "nothing to resume",
     "same state": "that state again",
+    "where it stopped": "where it stopped",
     "higher limit": "with a higher limit",
     "next state": "the next state",
     "on_interrupt": "by on_interrupt",
@@ -198,9 +200,9 @@ READ = {
     "NO_COLOR, FORCE_COLOR": "never or always use colour (`--color` overrides both)",
     "CI": "ask no questions, print plain lines",
     "LL_ASCII": "print words instead of symbols",
-    "LL_HEARTBEAT": "without a terminal: report silent actions every so many seconds; 0: never",
+    "LL_HEARTBEAT": "without a terminal: seconds between reports about silent actions; 0: none",
     "LL_ALLOW_SKIP_PERMISSIONS": "1: agents may skip permission prompts, as with the flag",
-    "LL_CHECK_ON_STOP": "a loop; with the plugin, Claude Code does not end while its check fails",
+    "LL_CHECK_ON_STOP": "a loop: with the plugin, Claude Code goes on while its check fails",
     "IS_SANDBOX": "1: `claude` may skip permission prompts as root",
     "LL_TRACEBACK": "1: show where in ll-loop a bug occurred",
     "MAX_ITERATIONS": "the maximum number of turns of a relay; overrides its file",
@@ -226,6 +228,7 @@ def interpolation(width: int) -> Iterator[str]:
     known = {
         "context": "your own variables; those of the state override those of the loop",
         "captured": f"<state or capture>. {_words(RESULT_FIELDS)}",
+        "branch": "in a state with branches: index, name and the item, by the name in `as`",
         "env": "any environment variable; an unset one is empty",
         **{name: _words(fields) for name, fields in FIELDS.items()},
     }
@@ -308,6 +311,7 @@ CONDITION_HELP = {
     "output_numeric": "passes when the number in the last line of output matches the target",
     "convergence": "target, progress or stall: does the number get closer to its target?",
     "verdict": "what the agent decides: structured output, or a last line `VERDICT: word`",
+    "judge": "a second agent, which may only read, confirms a pass or vetoes it",
     "all": "passes when all of them pass",
     "any": "passes when one of them passes",
     "not": "passes when it fails",

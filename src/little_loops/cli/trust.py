@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from little_loops.cli.consent import actions_needing_consent, described
+from little_loops.cli.consent import described
 from little_loops.cli.options import OutputArgs, flag, operand
+from little_loops.definitions.consent import actions_needing_consent
 from little_loops.definitions.loading import load_loop, read_definition
 from little_loops.definitions.settings import with_settings
 from little_loops.definitions.trust import agree, revoke, trust_of

@@ -12,18 +12,18 @@ from collections.abc import Sequence
 
 from little_loops.authoring.until import (
     SHELL,
-    Command,
-    Limits,
+    UntilCommand,
+    UntilLimits,
     bound,
     document,
     proposal,
     run_name_of,
     same_command,
 )
-from little_loops.cli.consent import can_ask
 from little_loops.cli.options import WatchArgs, dollars, flag, operand, positive, seconds, value
 from little_loops.cli.run import RunArgs, ask_to_resume, begin, request_of, resume_with
 from little_loops.cli.run_warnings import show_warnings
+from little_loops.cli.until_words import with_one_check
 from little_loops.definitions.loading import LoopFile, load_document, load_loop, with_host
 from little_loops.definitions.settings import names_set
 from little_loops.engine.lifecycle import unfinished
@@ -34,10 +34,10 @@ from little_loops.fsm.state import UNFINISHED
 from little_loops.hosts.base import host_named
 from little_loops.records import NamedTuple
 from little_loops.reporting.escape import visible
-from little_loops.runs.project import TEST_SUFFIXES, TESTS, find_project, is_loop_name, loops_of
+from little_loops.runs.project import find_project, is_loop_name
 from little_loops.runs.reading import Runs
 from little_loops.runs.stored_run import StoredRun, current
-from little_loops.terminal.console import say, talk
+from little_loops.terminal.console import can_ask, say, talk
 
 EXAMPLES = (
     ("ll-loop until 'pytest -q' --fix 'Fix the code, not the tests.'", ""),
@@ -45,7 +45,7 @@ EXAMPLES = (
     ("ll-loop until 'ruff check' --fix '$ ruff check --fix'", ""),
     ("ll-loop until 'npm test' --fix 'Fix it.' --save fix-tests", ""),
 )
-DEFAULTS = Limits(10, 7200, 5)
+DEFAULTS = UntilLimits(10, 7200, 5)
 FAILS = tuple(range(1, 126))
 FIX_HELP = "`--fix 'Fix the code.'` is a prompt for an agent, `--fix '$ CMD'` a shell command"
 AGENTS = tuple(name for name in HOST_NAMES if name != "command")
@@ -54,11 +54,13 @@ AGENTS = tuple(name for name in HOST_NAMES if name != "command")
 class UntilArgs(
     WatchArgs,
     verb="until",
-    summary="Run a check; while it fails, fix and run it again.  Needs no loop file.\n"
+    summary="Run a check; while it fails, run the fix and check again. Needs no loop file.\n"
     "Without --fix, `ll-loop` proposes an agent and a prompt for you to confirm.",
     examples=EXAMPLES,
 ):
-    check: str = operand("the command that decides; exit codes 1 to 125 are failures")
+    check: str = operand(
+        "the check command, in quotes, or at the end after `--`; exit codes 1 to 125 are failures"
+    )
     fix: str | None = value(
         "a prompt for an agent, a slash command, or `$ CMD` for a shell command", metavar="TEXT"
     )
@@ -97,7 +99,7 @@ def main(argv: Sequence[str]) -> int:
 
     Asks for what is missing: a fix, consent, whether to resume. `--save` also writes the loop file.
     """
-    args = UntilArgs.read(argv)
+    args = UntilArgs.read(with_one_check(argv, UntilArgs.table))
     root = find_project(os.getcwd())
     if args.save is not None:
         _check_name(args.save, root)
@@ -145,27 +147,29 @@ def _check_not_empty(args: UntilArgs) -> None:
         raise UsageError("`--fix` is empty", FIX_HELP)
 
 
-def _command(args: UntilArgs, root: str) -> Command:
+def _command(args: UntilArgs, root: str) -> UntilCommand:
     """Return the command line as a command; without `--fix`, with a fix that the user confirms."""
     host, fix = args.host, args.fix
     if fix is None:
         host, fix = _proposed(args, root)
-    return Command(args.check, fix, host, args.model, tuple(args.protect), tuple(args.scope or ()))
+    return UntilCommand(
+        args.check, fix, host, args.model, tuple(args.protect), tuple(args.scope or ())
+    )
 
 
-def _loaded(args: UntilArgs, command: Command, root: str, *, clean: bool = False) -> LoopFile:
+def _loaded(args: UntilArgs, command: UntilCommand, root: str, *, clean: bool = False) -> LoopFile:
     """Return the loop with its limits: those given, else those of the settings, else our defaults.
 
     The default for the cost is left out if the agent does not report its cost.
     """
     name = args.save or run_name_of(command.check)
-    given = Limits(args.max_iterations, args.timeout, args.max_cost)
+    given = UntilLimits(args.max_iterations, args.timeout, args.max_cost)
     is_set = names_set(root, os.environ)
     defaults = {
         limit: number for limit, number in DEFAULTS._asdict().items() if limit not in is_set
     }
     chosen = {limit: number for limit, number in given._asdict().items() if number is not None}
-    limits = Limits(**{**defaults, **chosen})
+    limits = UntilLimits(**{**defaults, **chosen})
     free = limits._replace(max_cost_usd=args.max_cost)
     found = _with_limits(name, command, free, root, clean=clean)
     if limits == free or "max_cost_usd" not in _counts(found):
@@ -174,7 +178,7 @@ def _loaded(args: UntilArgs, command: Command, root: str, *, clean: bool = False
 
 
 def _with_limits(
-    name: str, command: Command, limits: Limits, root: str, *, clean: bool
+    name: str, command: UntilCommand, limits: UntilLimits, root: str, *, clean: bool
 ) -> LoopFile:
     """Return the loop of a command with these limits, its agent program and model."""
     found = load_document(document(name, command, limits, clean=clean), root)
@@ -245,7 +249,7 @@ def _agent_here() -> str:
 # ── the run ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _same_unfinished(root: str, loop: str, command: Command) -> StoredRun | None:
+def _same_unfinished(root: str, loop: str, command: UntilCommand) -> StoredRun | None:
     """Return the unfinished run of this very command that is not alive; None if there is none."""
     for view in Runs(root).list():
         if view.is_alive or view.has_file or view.loop != loop:
@@ -275,23 +279,23 @@ def _free_name(root: str, loop: str, before: StoredRun | None) -> str:
     return next(name for name in names if name not in taken)
 
 
-def _is_clean_proved(args: UntilArgs, command: Command, found: LoopFile, root: str) -> bool:
+def _is_clean_proved(args: UntilArgs, command: UntilCommand, found: LoopFile, root: str) -> bool:
     """Return whether the check works in a clean copy, by trying it, and print the result.
 
     It is not tried, and False, without an agent or a repository, with `--no-try`, or if the check
     contains `${`.
     """
-    from little_loops.cli.setup.detect import Check  # what `init` uses
+    from little_loops.cli.setup.detect import DetectedCheck  # what `init` uses
     from little_loops.cli.setup.init_evidence import try_in_copy
-    from little_loops.definitions.evidence_checks import repository_of
     from little_loops.fsm.check_machine import shell_checks_of
+    from little_loops.trees.repository_files import repository_of
 
     # A script with `${…}` in it is known only to the run.
     is_plain = bool(shell_checks_of(found.loop)) and "${" not in command.check
     if args.no_try or not is_plain or not has_agent(found.loop) or repository_of(root) is None:
         return False
     quiet = bool(args.quiet or args.json)
-    check = Check("", command.check, command.check, FAILS)
+    check = DetectedCheck("", command.check, command.check, FAILS)
     shell = found.loop.shell or "sh"
     proof = try_in_copy(check, root, command.protect, quiet=quiet, shell=shell)
     if not quiet and proof.why_not is None:
@@ -320,31 +324,21 @@ def _check_name(name: str, root: str) -> None:
         )
 
 
-def _saved(args: UntilArgs, name: str, command: Command, found: LoopFile, root: str) -> LoopFile:
+def _saved(
+    args: UntilArgs, name: str, command: UntilCommand, found: LoopFile, root: str
+) -> LoopFile:
     """Write the loop as a file, print which files are new, and return the loop in that file."""
     from little_loops.authoring.dump import dump_document
-    from little_loops.cli.setup.init import MODELINE, write
+    from little_loops.authoring.loop_tests import first_tests
+    from little_loops.cli.setup.init import MODELINE, write, write_tests
 
     loop = found.loop
-    limits = Limits(loop.max_iterations, loop.timeout, loop.max_cost_usd)
+    limits = UntilLimits(loop.max_iterations, loop.timeout, loop.max_cost_usd)
     data = document(name, command, limits, clean=loop.evidence.clean)
     new = write(root, name, dump_document(data, [MODELINE]))
-    new |= _saved_tests(root, name)
+    new |= write_tests(root, name, first_tests(name))
     if not args.quiet and not args.json:
         for path, why in new.items():
             talk(f"wrote {os.path.relpath(path)} ({why})")
     given = {"name": command.host, "model": command.model}
     return with_host(load_loop(name, root), {k: text for k, text in given.items() if text}, root)
-
-
-def _saved_tests(root: str, name: str) -> dict[str, str]:
-    """Write tests of the new loop, unless there are some. Return the new file and what it is."""
-    from little_loops.authoring.loop_tests import first_tests
-
-    path = os.path.join(root, loops_of(root), TESTS, f"{name}{TEST_SUFFIXES[0]}")
-    if os.path.lexists(path):
-        return {}
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path, "x", encoding="utf-8") as stream:
-        stream.write(first_tests(name))
-    return {path: "its tests, for `ll-loop test`"}

@@ -11,14 +11,8 @@ from little_loops.authoring.load import Definition, load
 from little_loops.authoring.worst_case import outcomes, pattern_readings, worst_case
 from little_loops.cli.commands import VERBS
 from little_loops.cli.options import OutputArgs, count, flag, operand, value
-from little_loops.definitions.agent_checks import agent_problems
-from little_loops.definitions.evidence_checks import evidence_problems
-from little_loops.definitions.loading import (
-    find_loop,
-    namesakes,
-    read_definition,
-    shown_path,
-)
+from little_loops.definitions.all_problems import all_problems
+from little_loops.definitions.loading import find_loop, read_definition, shown_path
 from little_loops.errors import OK, USAGE, Problem, UsageError
 from little_loops.records import NamedTuple
 from little_loops.reporting.escape import visible
@@ -38,7 +32,7 @@ EXAMPLES = (
 )
 
 
-class Checked(NamedTuple):
+class CheckedFile(NamedTuple):
     path: str
     definition: Definition | None
     problems: tuple[Problem, ...]
@@ -89,45 +83,25 @@ def main(argv: Sequence[str]) -> int:
     return OK if all(each.is_good(args.strict) for each in checked) else USAGE
 
 
-def check(path: str, root: str) -> Checked:
+def check(path: str, root: str) -> CheckedFile:
     """Read and check one file, or stdin for `-`. Return all problems, also if it is unreadable."""
     try:
         definition = _from_stdin() if path == STDIN else read_definition(path)
     except UsageError as error:  # the others are still to be checked
         problem = Problem("LL014", error.message, help="make it readable, or move it elsewhere")
-        return Checked(shown_path(path), None, (problem,))
-    extra: tuple[Problem, ...] = ()
-    if definition.loop is not None:
-        extra = (
-            *agent_problems(definition, root),
-            *evidence_problems(definition, root, os.environ),
-            *(_same_name(definition, path, root) if path != STDIN else ()),
-            *_named_like_a_verb(definition),
-        )
-    return Checked(
-        path if path == STDIN else shown_path(path), definition, (*definition.problems, *extra)
-    )
+        return CheckedFile(shown_path(path), None, (problem,))
+    shown = path if path == STDIN else shown_path(path)
+    problems = all_problems(definition, None if path == STDIN else path, root)
+    return CheckedFile(shown, definition, (*problems, *_named_like_a_verb(definition)))
 
 
 def _from_stdin() -> Definition:
     return load(sys.stdin.buffer.read(LARGEST + 1), "stdin", "loop")
 
 
-def _same_name(definition: Definition, path: str, root: str) -> Iterator[Problem]:
-    """Yield an error if another file has a loop of the same name."""
-    assert definition.loop is not None, "only a valid loop has a name"
-    others = namesakes(definition.loop.name, path, root)
-    if others:
-        listed = " and ".join(f"`{shown_path(other)}`" for other in others)
-        message = f"the loop name `{definition.loop.name}` is also used by {listed}"
-        place = definition.places.at("name")
-        yield Problem("LL015", message, place, "give one of them another `name`")
-
-
 def _named_like_a_verb(definition: Definition) -> Iterator[Problem]:
     """Yield a warning if the loop has the name of a newer verb."""
-    assert definition.loop is not None, "only a valid loop has a name"
-    name = definition.loop.name
+    name = definition.loop.name if definition.loop is not None else None
     if name in VERBS and VERBS[name].is_new:
         message = (
             f"`{name}` is also a command of ll-loop, so `ll-loop {name}` does not run this loop"
@@ -148,7 +122,7 @@ def _as_strict(problem: Problem) -> Problem:
     return problem._replace(severity="error")
 
 
-def report(checked: Sequence[Checked], args: ValidateArgs) -> None:
+def report(checked: Sequence[CheckedFile], args: ValidateArgs) -> None:
     """Print the problems, what valid loops will do, and a summary."""
     if args.quiet > 1:
         return
@@ -169,11 +143,11 @@ def report(checked: Sequence[Checked], args: ValidateArgs) -> None:
         talk(f"next: ll-loop explain {problems[0].code}")
 
 
-def _is_valid(each: Checked) -> bool:
+def _is_valid(each: CheckedFile) -> bool:
     return each.definition is not None and each.definition.loop is not None
 
 
-def expectations(each: Checked) -> list[str]:
+def expectations(each: CheckedFile) -> list[str]:
     """Return what a valid loop can be expected to do."""
     loop = each.definition.loop if each.definition is not None else None
     assert loop is not None, "only a valid loop has expectations"
@@ -182,7 +156,7 @@ def expectations(each: Checked) -> list[str]:
     return [f"{loop.name}: {worst_case(loop)}", *(f"  {line}" for line in more)]
 
 
-def summary(checked: Sequence[Checked], *, strict: bool = False) -> str:
+def summary(checked: Sequence[CheckedFile], *, strict: bool = False) -> str:
     """Return the last line: how many loops, errors and warnings."""
     files = f"checked {_count(len(checked), 'loop')}"
     errors = sum(each.count("error") for each in checked)
@@ -199,7 +173,7 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def document(checked: Sequence[Checked], *, strict: bool = False) -> dict[str, object]:
+def document(checked: Sequence[CheckedFile], *, strict: bool = False) -> dict[str, object]:
     """Return the problems of all files as JSON data; with `strict`, warnings count as errors."""
     files = [
         {
@@ -215,11 +189,11 @@ def document(checked: Sequence[Checked], *, strict: bool = False) -> dict[str, o
     return {"schema": 1, "strict": strict, "valid": good, "files": files}
 
 
-def _hints(each: Checked) -> list[str]:
+def _hints(each: CheckedFile) -> list[str]:
     loop = each.definition.loop if each.definition is not None else None
     return [] if loop is None else hints(loop)
 
 
-def _name(each: Checked) -> str | None:
+def _name(each: CheckedFile) -> str | None:
     loop = each.definition.loop if each.definition is not None else None
     return None if loop is None else loop.name

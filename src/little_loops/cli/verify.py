@@ -17,7 +17,7 @@ from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import UNTIL
 from little_loops.receipts.canonical import digest
 from little_loops.receipts.statement import Receipt
-from little_loops.receipts.verification import Finding, exit_code_of, find_run, verify
+from little_loops.receipts.verification import VerificationFinding, exit_code_of, find_run, verify
 from little_loops.reporting.escape import visible
 from little_loops.runs.project import find_project
 from little_loops.runs.reading import Runs
@@ -40,7 +40,7 @@ class VerifyArgs(
     ],
 ):
     file: str = operand("a receipt")
-    rerun: bool = flag("run the deciding checks again, in a clean copy")
+    rerun: bool = flag("rerun the checks that decided the result, in a clean copy")
     check: str | None = value(
         "with --rerun: the check for a run started with `until`, where the run itself is not stored",
         metavar="CMD",
@@ -49,10 +49,10 @@ class VerifyArgs(
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run `ll-loop verify`. Return 0 verified, 1 contradicted, 3 stale.
+    """Run `ll-loop verify` on a receipt. Return 0 verified, 1 contradicted, 3 stale.
 
-    `--rerun` has no effect unless everything else is verified. Raises `UsageError` if the file is
-    unreadable.
+    `--rerun` has no effect unless everything else is verified. Raises `UsageError` if the receipt
+    cannot be read.
     """
     args = VerifyArgs.read(argv)
     root = find_project(os.getcwd())
@@ -71,7 +71,7 @@ def main(argv: Sequence[str]) -> int:
     return code
 
 
-def _print(args: VerifyArgs, findings: Sequence[Finding], answer: str) -> None:
+def _print(args: VerifyArgs, findings: Sequence[VerificationFinding], answer: str) -> None:
     """Print the findings and the answer."""
     style = style_for(sys.stdout, args.color)
     for finding in findings:
@@ -83,7 +83,7 @@ def _print(args: VerifyArgs, findings: Sequence[Finding], answer: str) -> None:
 
 def _rerun(
     receipt: Receipt, root: str, check: str | None, *, is_vouched_for: bool
-) -> list[Finding]:
+) -> list[VerificationFinding]:
     """Run the checks of the receipt again in a clean copy, and return the findings.
 
     They must be those of the loop or run here, or `check`, unless the receipt is signed by somebody
@@ -92,7 +92,7 @@ def _rerun(
     definition = receipt.predicate["definition"]
     if digest(definition["machine"]) != definition["sha256"]:
         return [
-            Finding(
+            VerificationFinding(
                 "contradicted",
                 "the definition contains a masked secret, so the checks cannot be run again",
             )
@@ -101,12 +101,12 @@ def _rerun(
         loop = FSMLoop.from_dict(definition["machine"])
         checks = shell_checks_of(loop)
         if not checks:
-            return [Finding("contradicted", "the loop has no shell check to run again")]
+            return [VerificationFinding("contradicted", "the loop has no shell check to run again")]
         if not is_vouched_for and (why_not := _not_known(receipt, loop, root, check)) is not None:
-            return [Finding("stale", why_not)]
+            return [VerificationFinding("stale", why_not)]
         checked = run_checks_in_copy(loop, checks, root, os.environ)
     except (StoreError, KeyError, TypeError, ValueError) as error:
-        return [Finding("contradicted", f"the checks could not be run again: {error}")]
+        return [VerificationFinding("contradicted", f"the checks could not be run again: {error}")]
     return [_result_of(checked)]
 
 
@@ -115,14 +115,14 @@ def _not_known(receipt: Receipt, loop: FSMLoop, root: str, check: str | None) ->
     if check is not None:
         typed = load_document({"name": loop.name, "check": check, "fix": "true"}, root).loop
         is_same = decided_by(typed) == decided_by(loop)
-        return None if is_same else "the check of the receipt is not the one you gave: no rerun"
+        return None if is_same else "not rerun: the check in the receipt is not the one you gave"
     view = find_run(receipt, root)
     if view is None or view.has_file:
         return _not_of_loop(loop, root)
     started_with = Runs(root).machine(view)
     if started_with is not None and decided_by(started_with) == decided_by(loop):
         return None
-    return f"the checks of the run `{receipt.name}` are different here: no rerun"
+    return f"not rerun: the checks of the run `{receipt.name}` are different here"
 
 
 def _not_of_loop(loop: FSMLoop, root: str) -> str | None:
@@ -139,13 +139,15 @@ def _not_of_loop(loop: FSMLoop, root: str) -> str | None:
     return f"the checks of the loop `{loop.name}` are different here: no rerun"
 
 
-def _result_of(checked: Checked) -> Finding:
+def _result_of(checked: Checked) -> VerificationFinding:
     """Return the finding about checks that were run again."""
     if checked.answer == "pass":
         count = len(checked.checks)
-        return Finding(
+        return VerificationFinding(
             "good", f"{count} check{'' if count == 1 else 's'} passed again, in a clean copy"
         )
     last = checked.checks[-1]
     why = checked.reason or last.reason or f"exit {last.exit_code}"
-    return Finding("contradicted", f"`{last.state}` does not pass in a clean copy: {why}")
+    return VerificationFinding(
+        "contradicted", f"`{last.state}` does not pass in a clean copy: {why}"
+    )

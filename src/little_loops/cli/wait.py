@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Sequence
 
+from little_loops.cli.crashes import report_crashes
 from little_loops.cli.options import OutputArgs, operand, seconds, value
 from little_loops.definitions.run_names import run_named
 from little_loops.errors import LIMIT, UsageError
@@ -48,6 +49,7 @@ def main(argv: Sequence[str]) -> int:
         doing = runs.is_alive(name)
         ended = None if doing else _ended(runs, name)
         if ended is not None:
+            report_crashes(runs, [ended.view])
             return _print_end(args, name, ended)
         if until is not None and time.monotonic() >= until:
             return _still_running(args, name, doing or "running")

@@ -34,7 +34,7 @@ from little_loops.records import NamedTuple
 from little_loops.reporting.lines import INDENT, PlainLines, last_line, signal_name
 from little_loops.reporting.masking import Masker
 from little_loops.reporting.observers import Observer
-from little_loops.reporting.reporter import Reporter
+from little_loops.reporting.reporter import ACTION_ENDS, Reporter
 from little_loops.system.plain_files import open_nonblocking
 
 HEARTBEAT = "LL_HEARTBEAT"
@@ -94,17 +94,18 @@ class SteadyScreen(Observer):
         """Write the lines of the events, and remember which action is running."""
         self._reporter.records(entries)
         for entry in entries:
-            match entry.event:
-                case ActionStart(state=state):
-                    self._state = state
-                    self._began = self._last = self._now()
-                case ActionComplete() | ActionInterrupted():
-                    self._state = ""
-                case _:
-                    pass
+            event = entry.event
+            if isinstance(event, ActionStart):
+                self._state = event.state
+                self._began = self._last = self._now()
+            elif isinstance(event, ACTION_ENDS):
+                self._state = ""
 
     def printed(self, stream: str, chunk: bytes) -> None:
         self._reporter.printed(stream, chunk)
+
+    def below(self, child: str, text: str) -> None:
+        self._reporter.below(child, text)
 
     def changed(self, paths: Sequence[str]) -> None:
         self._reporter.changed(paths)
@@ -151,6 +152,12 @@ class GitHubGroups(Observer):
     def printed(self, stream: str, chunk: bytes) -> None:
         self._screen.printed(stream, chunk)
 
+    def below(self, child: str, text: str) -> None:
+        self._screen.below(child, text)
+
+    def below_used(self, child: str, cost_usd: float) -> None:
+        self._screen.below_used(child, cost_usd)
+
     def doing(self, text: str) -> None:
         self._screen.doing(text)
 
@@ -194,7 +201,7 @@ def without_commands(write: Write) -> Write:
     return safely
 
 
-class Row(NamedTuple):
+class SummaryRow(NamedTuple):
     iteration: int
     state: str
     result: str
@@ -209,7 +216,7 @@ class StepSummary(Observer):
         self._loop = loop
         self._path = path
         self._iteration = 1
-        self._rows: deque[Row] = deque(maxlen=MOST_ROWS)
+        self._rows: deque[SummaryRow] = deque(maxlen=MOST_ROWS)
         self._count = 0
 
     def record(self, entry: Entry) -> None:
@@ -233,7 +240,7 @@ class StepSummary(Observer):
                 pass
 
     def _add(self, state: str, result: str, took_ms: int) -> None:
-        self._rows.append(Row(self._iteration, state, result, duration_text(took_ms)))
+        self._rows.append(SummaryRow(self._iteration, state, result, duration_text(took_ms)))
         self._count += 1
 
     def _opened(self) -> BinaryIO:

@@ -45,6 +45,11 @@ def is_terminal(stream: TextIO) -> bool:
     return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
+def can_ask() -> bool:
+    """Return whether somebody at a terminal can answer a question."""
+    return sys.stdin.isatty() and sys.stderr.isatty() and not os.environ.get("CI")
+
+
 def ascii_only(stream: TextIO) -> bool:
     """Return whether signs like ✓ must be replaced by ASCII."""
     if os.environ.get("LL_ASCII"):

@@ -11,11 +11,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TextIO
 
+from little_loops.authoring.branch_view import unfolded
 from little_loops.authoring.filling import Filling
 from little_loops.authoring.graph import VERDICT_FIELDS
 from little_loops.authoring.worst_case import outcomes
+from little_loops.authoring.yaml.places import Places, Source
 from little_loops.fsm.actions import prompt_sign, type_of
-from little_loops.fsm.schema import CURRENT, ActionType, FSMLoop, StateConfig
+from little_loops.fsm.branching import written_items
+from little_loops.fsm.schema import (
+    CURRENT,
+    DEFAULT_HOST,
+    ActionType,
+    FSMLoop,
+    Hook,
+    StateConfig,
+    Worktree,
+    own_worktree,
+    worktree_of,
+)
+from little_loops.fsm.turn_hosts import hosts_of, name_of
 from little_loops.fsm.values import seconds_text
 from little_loops.records import NamedTuple
 from little_loops.reporting.escape import visible
@@ -30,6 +44,7 @@ from little_loops.templates.render import (
 from little_loops.templates.splice import AuthorValue, Spliced
 from little_loops.terminal.console import columns_of
 
+NOWHERE = Places(Source("", ()), None)
 WIDEST = 80
 WIDEST_TERMINAL = 100
 NARROWEST_NAME = 7
@@ -64,19 +79,87 @@ def _state(filling: Filling, name: str, end: str | None, mask: Mask) -> Describe
     loop, state = filling.loop, filling.loop.states[name]
     host = loop.host.under(state.host).host
     action = filling.actions.get(name)
+    written = None if state.action is None else _filled_in(filling, name, state.action)
+    named = state.branches is not None and bool(state.branches.named)
     return Described(
         name=name,
         kind=None if action is None else type_of(action),
-        sign="" if action is None else prompt_sign(action, host),
+        sign="" if action is None or named else prompt_sign(action, host),
         host=host if name in filling.agents else None,
-        action=None if state.action is None else mask(_filled_in(filling, name, state.action)),
+        action=None if written is None else mask(_branches_of(loop, name) if named else written),
         transitions=written_transitions(state),
         condition=state.to_dict().get("condition"),
-        settings=tuple(_settings(state)),
+        settings=(
+            *_which_branches(state),
+            *worktree_words(worktree_of(state)),
+            *_fallback(filling, name),
+            *_settings(state),
+        ),
         end=end,
         unknown=tuple(dict.fromkeys(_unknown(filling, name))),
         problems=tuple(mask(problem) for problem in _problems(filling, name)),
     )
+
+
+def _branches_of(loop: FSMLoop, name: str) -> str:
+    """Return the named branches of a state, each on a line, with the first line of its action."""
+    filling = Filling(unfolded(loop, NOWHERE).loop)
+    branches = loop.states[name].branches
+    assert branches is not None, "only a state with branches is asked"
+    lines = []
+    for key, branch in branches.named.items():
+        path = f"{name}/{key}"
+        sign = prompt_sign(filling.actions[path], loop.host.under(branch.host).host)
+        text, *more = _filled_in(filling, path, branch.action or "").splitlines() or [""]
+        lines.append(f"{key}: {sign}{text}{' …' if more else ''}")
+    return "\n".join(lines)
+
+
+def _which_branches(state: StateConfig) -> Iterator[str]:
+    """Yield a few words about the branches of a state: for what, how many at once, their join."""
+    branches = state.branches
+    if branches is None:
+        return
+    items = written_items(branches)
+    if items is not None:
+        yield f"{len(items)} branch{'' if len(items) == 1 else 'es'}"
+    elif isinstance(branches.for_each, Mapping):
+        yield f"for each of {branches.for_each['glob']}"
+    else:
+        yield f"for each item of {branches.for_each}"
+    yield f"{branches.max_parallel} at a time"
+    if state.condition is None:
+        yield f"join {branches.join}" + (", fail fast" if branches.fail_fast else "")
+
+
+def worktree_words(worktree: Worktree | None) -> Iterator[str]:
+    """Yield a few words about a worktree: where it begins, and what is merged."""
+    if worktree is None:
+        return
+    yield f"worktree from {worktree.from_}"
+    if worktree.setup is not None:
+        yield f"setup: {_first_line(worktree.setup)}"
+    yield _MERGED[worktree.merge or "none"]
+    if worktree.check is not None and worktree.merge != "none":
+        yield f"check: {_first_line(worktree.check)}"
+    if worktree.resolve is not None:
+        tries = f" ({worktree.tries} tries)" if worktree.tries > 1 else ""
+        yield f"resolve: {_first_line(worktree.resolve.action or '')}{tries}"
+
+
+def worktree_lines(loop: FSMLoop, dot: str) -> Iterator[str]:
+    """Yield the line about the worktree of a run of this loop, if it has one."""
+    if words := tuple(worktree_words(own_worktree(loop))):
+        yield visible(f"in a {f' {dot} '.join(words)}", newlines=False)
+
+
+_MERGED = {"merge": "merged", "squash": "squashed", "none": "not merged"}
+
+
+def _first_line(text: str) -> str:
+    """Return the first line of a text, marked if there are more."""
+    first, *more = text.strip().splitlines() or [""]
+    return f"{first} …" if more else first
 
 
 def written_transitions(state: StateConfig) -> dict[str, str]:
@@ -105,8 +188,17 @@ def _known(loop: FSMLoop, name: str) -> Lookup:
     return lookup_in({"state": {"name": name}, "loop": {"name": loop.name}})
 
 
+def _fallback(filling: Filling, name: str) -> Iterator[str]:
+    """Yield the agents that take a turn which the first one cannot."""
+    _, *others = hosts_of(filling.loop, filling.loop.states[name])
+    if name in filling.agents and others:
+        yield f"fallback {', '.join(map(name_of, others))}"
+
+
 def _settings(state: StateConfig) -> Iterator[str]:
     """Yield a few words about each setting of a state."""
+    if state.repeat > 1:
+        yield f"median of {state.repeat} runs"
     if state.timeout is not None:
         yield f"timeout {seconds_text(state.timeout)}"
     if state.idle_timeout is not None:
@@ -119,6 +211,10 @@ def _settings(state: StateConfig) -> Iterator[str]:
         yield f"in {state.cwd}"
     if state.env:
         yield f"env {', '.join(state.env)}"
+    for name in ("before", "after"):
+        hook: Hook | None = getattr(state, name)
+        if hook is not None:
+            yield f"{name}: {hook.action}"
 
 
 def _unknown(filling: Filling, name: str) -> Iterator[str]:
@@ -273,12 +369,44 @@ def condition_text(condition: Mapping[str, Any]) -> str:
 
 
 def _plain(value: object) -> str:
-    """Format a value of a condition: a list as `a/b`, a whole number without `.0`."""
+    """Format a value of a condition: a list as `a/b`, a whole number without `.0`, an agent by its
+    name."""
+    if isinstance(value, Mapping):
+        return _plain(value.get("name", DEFAULT_HOST))
     if isinstance(value, list):
         return "/".join(_plain(each) for each in value)
     if isinstance(value, float) and value == int(value):
         return str(int(value))
     return visible(str(value), newlines=False)
+
+
+def hooks_lines(loop: FSMLoop) -> Iterator[str]:
+    """Yield a line for each hook of the loop, with the states it is for."""
+    if loop.hooks is None:
+        return
+    around = {name: hook for name, hook in loop.hooks._asdict().items() if name != "events"}
+    events = {f"for {kind}": hook for kind, hook in loop.hooks.events.items()}
+    found = {name: hook for name, hook in {**around, **events}.items() if hook}
+    for number, (name, hook) in enumerate(found.items()):
+        states = f" ({', '.join(hook.states)})" if hook.states else ""
+        action = visible(hook.action, newlines=False)
+        yield f"{'' if number else 'hooks':<9}{name}{states}: {action}"
+
+
+def notify_lines(loop: FSMLoop) -> Iterator[str]:
+    """Yield a line for each recipient of notifications that the loop names."""
+    if loop.notify:
+        from little_loops.fsm.notices import shown_address  # few loops have any
+
+        for number, each in enumerate(loop.notify):
+            name = visible(shown_address(each.to), newlines=False)
+            yield f"{'' if number else 'notify':<9}{name}: {', '.join(each.when)}"
+
+
+def hooks_json(loop: FSMLoop) -> dict[str, object]:
+    """Return the hooks of a loop as they are in its native form."""
+    hooks: dict[str, object] = loop.to_dict().get("hooks") or {}
+    return hooks
 
 
 def limits_text(loop: FSMLoop, dot: str) -> str:

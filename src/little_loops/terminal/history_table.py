@@ -38,6 +38,7 @@ COLUMNS = (
 PATH = 5
 FIRST_TO_LEAVE = 9
 METRIC = Column("METRIC", leaves=5)
+FORK = Column("FORK OF", leaves=1)
 RUN = Column("RUN")
 """The name to use with `logs --run`."""
 MOST_LEGENDS = 3
@@ -129,6 +130,10 @@ def lines(runs: Runs, past: Past, style: Style, *, utc: bool = False) -> list[st
         columns.append(METRIC if is_path_explained else METRIC._replace(leaves=FIRST_TO_LEAVE + 1))
         for row, summary in zip(rows, summaries, strict=True):
             row.append(_metric(summary.measured, style))
+    if any(view.summary is not None and view.summary.fork for view in shown):
+        columns.append(FORK)
+        for row, view in zip(rows, shown, strict=True):
+            row.append(_fork(view, style))
     if style.width is None:  # on a terminal there is no room for it
         columns.append(RUN)
         for row, view in zip(rows, shown, strict=True):
@@ -221,6 +226,14 @@ def _metric(values: Sequence[float], style: Style) -> str:
         return first
     between = sparkline(values) if style.signs.good == "✓" else style.signs.to
     return f"{first} {between} {last}"
+
+
+def _fork(view: RunView, style: Style) -> str:
+    """Return which run a run was forked from, and after which step."""
+    fork = None if view.summary is None else view.summary.fork
+    if fork is None:
+        return style.signs.none
+    return f"{visible(fork.name, newlines=False)}, step {fork.step}"
 
 
 def _totals_line(past: Past, style: Style) -> str:

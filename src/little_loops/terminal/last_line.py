@@ -51,7 +51,8 @@ class LastOutput:
         self._latest = stream
 
     def line(self) -> str:
-        """Return the last non-blank line, as far as it can safely be displayed."""
+        """Return the last non-blank line of the stream that printed last, masked and escaped, without
+        what may be part of a secret at a cut."""
         raw = without_colours(self._ends.get(self._latest, b""))
         text = codecs.getincrementaldecoder("utf-8")("replace").decode(raw)
         text = MaskedStream(self._masker).feed(text)

@@ -14,7 +14,19 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TextIO
 
-from little_loops.fsm.events import ActionComplete, ActionInterrupted, ActionStart, Entry
+from little_loops.fsm.events import (
+    ActionComplete,
+    ActionInterrupted,
+    ActionStart,
+    ChildEnd,
+    ChildrenPlanned,
+    ChildStart,
+    Cost,
+    Entry,
+    Event,
+    LoopStart,
+    Resume,
+)
 from little_loops.records import NamedTuple
 from little_loops.reporting.escape import visible
 from little_loops.reporting.excerpt import BAR, Excerpt
@@ -22,9 +34,11 @@ from little_loops.reporting.held_end import HeldEnd
 from little_loops.reporting.lines import INDENT
 from little_loops.reporting.masking import Masker
 from little_loops.reporting.observers import Observer
+from little_loops.reporting.reporter import marked_lines
+from little_loops.terminal.branch_table import FOLDED, BranchTable
 from little_loops.terminal.folding import folded, wrapped
 from little_loops.terminal.last_line import LastOutput
-from little_loops.terminal.screen import Screen, Span
+from little_loops.terminal.screen import Screen, StyledText
 from little_loops.terminal.tables import cells, cut
 from little_loops.terminal.terminal_lines import QUIET, Line, TerminalLines, live_lines
 
@@ -94,7 +108,7 @@ class Hints(NamedTuple):
         return more if cells(more) <= room else hint
 
 
-class Running(NamedTuple):
+class RunningAction(NamedTuple):
     began: float
     prints_text: bool
 
@@ -130,7 +144,7 @@ class LiveScreen(Observer):
         self._verbose = verbose
         self._now = now
         self._held = HeldEnd()
-        self._running: Running | None = None
+        self._running: RunningAction | None = None
         self._drawn: Drawn | None = None
         self._drawn_at = 0.0
         self._output = LastOutput(masker)
@@ -138,6 +152,9 @@ class LiveScreen(Observer):
         self._used = ""
         self._excerpts: dict[str, Excerpt] = {}
         self._unfinished: dict[str, str] = {}
+        self._table: BranchTable | None = None
+        self._spent_usd = 0.0
+        self._limit_usd = teller.max_cost_usd
 
     # Events and output.
 
@@ -147,11 +164,42 @@ class LiveScreen(Observer):
         if isinstance(event, ActionComplete | ActionInterrupted):
             self._end()
         for shown in self._held.feed(event):
-            for line in self._teller.lines(*shown):
-                self._print(line)
+            lines = self._teller.lines(*shown)
+            if not self._is_folded(shown[0]):
+                for line in lines:
+                    self._print(line)
+        self._follow(event)
         if isinstance(event, ActionStart):
             self._begin(prints_text=self._teller.prints_text(event))
             self._doing = self._teller.unnamed(event)
+
+    def _is_folded(self, event: Event) -> bool:
+        """Return whether an event is only counted in the table of branches."""
+        if self._table is None or self._verbose:
+            return False
+        match event:
+            case ChildEnd(stage=stage):
+                return stage in FOLDED
+            case Cost(child=child):
+                return child is not None
+            case _:
+                return False
+
+    def _follow(self, event: Event) -> None:
+        """Keep the table of branches and the sum of the cost up to date."""
+        match event:
+            case ChildrenPlanned(several=True):
+                self._table = BranchTable(event.state, event.names)
+            case ChildStart() if self._table is not None:
+                self._table.start(event.child)
+            case ChildEnd() if self._table is not None:
+                self._table.end(event)
+            case Cost():
+                self._spent_usd += event.cost_usd
+            case LoopStart() | Resume() if event.limits.max_cost_usd is not None:
+                self._limit_usd = event.limits.max_cost_usd
+            case _:
+                pass
 
     def learn(self, environ: Mapping[str, str]) -> None:
         self._masker.learn(environ)
@@ -167,6 +215,20 @@ class LiveScreen(Observer):
                 self._excerpts[stream] = Excerpt(self._masker)
             self._print_output(stream, self._excerpts[stream].feed(chunk))
         self._draw_if_due()
+
+    def below(self, child: str, text: str) -> None:
+        """Print the lines of a run that this one has started; those of a branch are in the table."""
+        text = self._masker.mask(text)
+        if self._table is not None and self._table.add_lines(child, text) and not self._verbose:
+            self._draw_if_due()
+            return
+        for line in marked_lines(child, text, output=self._verbose):
+            self._print(Line(line, style=QUIET, styled=len(child) + 2))
+        self._draw_if_due()
+
+    def below_used(self, child: str, cost_usd: float) -> None:
+        if self._table is not None:
+            self._table.used(child, cost_usd)
 
     def doing(self, text: str) -> None:
         """Take a description of what an agent is doing."""
@@ -218,7 +280,7 @@ class LiveScreen(Observer):
 
     def _begin(self, *, prints_text: bool) -> None:
         """Note that an action has started, and forget the last one's output, activity and usage."""
-        self._running = Running(self._now(), prints_text)
+        self._running = RunningAction(self._now(), prints_text)
         self._output = LastOutput(self._masker)
         self._doing = ""
         self._used = ""
@@ -228,6 +290,7 @@ class LiveScreen(Observer):
         for stream, excerpt in self._excerpts.items():
             self._print_output(stream, excerpt.finish())
         self._excerpts.clear()
+        self._table = None
         self.close()
 
     # Permanent lines.
@@ -239,7 +302,9 @@ class LiveScreen(Observer):
         if whole:
             width = self._width()
             lines = self._writable(whole).split("\n")
-            self._terminal.screen.print(Span("\n".join(wrapped(line, width) for line in lines)))
+            self._terminal.screen.print(
+                StyledText("\n".join(wrapped(line, width) for line in lines))
+            )
 
     def _print(self, line: Line) -> None:
         """Print a permanent line, with its time at the right edge."""
@@ -249,10 +314,10 @@ class LiveScreen(Observer):
         room = edge - GAP - cells(line.right) if line.right else width
         text = folded(self._writable(line.text), room)
         styled = len(text) if line.styled is None else line.styled
-        spans = [Span(text[:styled], line.style), Span(text[styled:])]
+        spans = [StyledText(text[:styled], line.style), StyledText(text[styled:])]
         if line.right:
-            spans.append(Span(_beside(text, line.right, edge)))
-            spans.append(Span(line.right, QUIET))
+            spans.append(StyledText(_beside(text, line.right, edge)))
+            spans.append(StyledText(line.right, QUIET))
         self._terminal.screen.print(*spans)
 
     def _writable(self, text: str) -> str:
@@ -289,8 +354,19 @@ class LiveScreen(Observer):
         hint = self._hints.that_fits(room - len(INDENT), signs.dot)
         lines = live_lines(signs, elapsed_s, self._now_doing(), hint)
         _, height = self._terminal.size()
+        if self._table is not None:
+            table = self._table.lines(height - LOWEST - 2, signs, self._cost_text())
+            lines = [*lines[:1], *table, *lines[1:]]
         shown = lines if height >= LOWEST else lines[:1]
         return [cut(self._writable(line), room, signs.cut) for line in shown]
+
+    def _cost_text(self) -> str:
+        """Return what the run and its branches have spent, against the limit, if any."""
+        running_usd = 0.0 if self._table is None else self._table.running_usd
+        spent_usd = self._spent_usd + running_usd
+        if self._limit_usd is not None:
+            return f"${spent_usd:.2f} of ${self._limit_usd:.2f}"
+        return f"${spent_usd:.2f}" if spent_usd else ""
 
     def _width(self) -> int:
         return self._terminal.size()[0]

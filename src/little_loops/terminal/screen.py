@@ -15,7 +15,7 @@ _ERASE_ROW = "\r\x1b[2K"
 _ROW_ABOVE = "\x1b[1A\x1b[2K"
 
 
-class Span(NamedTuple):
+class StyledText(NamedTuple):
     """A piece of text in one style; it may extend over several rows."""
 
     text: str
@@ -32,7 +32,7 @@ class Screen:
         self._colour = colour
         self._live: list[str] = []
 
-    def print(self, *spans: Span) -> None:
+    def print(self, *spans: StyledText) -> None:
         """Print a permanent line above the live lines."""
         text = "".join(self._styled(span) for span in spans)
         self._write(f"{self._erasure()}{text}\n{self._live_text()}")
@@ -40,7 +40,7 @@ class Screen:
     def draw(self, lines: Sequence[str], style: str) -> None:
         """Replace the live lines."""
         erasure = self._erasure()
-        self._live = [self._styled(Span(line, style)) for line in lines]
+        self._live = [self._styled(StyledText(line, style)) for line in lines]
         self._write(erasure + self._live_text())
 
     def erase(self, wrapped_rows: int = 0) -> None:
@@ -57,7 +57,7 @@ class Screen:
     def _live_text(self) -> str:
         return "\n".join(self._live)
 
-    def _styled(self, span: Span) -> str:
+    def _styled(self, span: StyledText) -> str:
         """Return the text of a span, each row in its style; unchanged without colour."""
         code = _SGR.get(span.style) if self._colour else None
         if code is None:

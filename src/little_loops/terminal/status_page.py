@@ -10,11 +10,15 @@ from little_loops.fsm.events import (
     ActionComplete,
     ActionInterrupted,
     ActionStart,
+    HostChosen,
+    KeepBest,
     StateEnter,
 )
-from little_loops.fsm.schema import DEFAULT_HOST, FSMLoop
+from little_loops.fsm.extract import plain
+from little_loops.fsm.schema import DEFAULT_HOST
 from little_loops.fsm.state import RunSummary, WaitFor
 from little_loops.fsm.timestamps import Moment, timestamp
+from little_loops.fsm.train import why_unfit
 from little_loops.fsm.values import duration_text
 from little_loops.fsm.waits import left_ms
 from little_loops.records import NamedTuple
@@ -22,6 +26,7 @@ from little_loops.reporting.action_line import shown_action
 from little_loops.reporting.amounts import count_text
 from little_loops.reporting.escape import visible
 from little_loops.reporting.lines import one_line
+from little_loops.runs.merges import Merge, merges_of
 from little_loops.runs.path_taken import BAD, GOOD, Visit, visits
 from little_loops.runs.reading import Runs
 from little_loops.runs.view import RunDetail, RunView, Session, as_json
@@ -30,6 +35,7 @@ from little_loops.terminal.summaries import ending_of, money, shown_name, signed
 from little_loops.terminal.tables import Style, cells, cut
 
 VISITS = 6
+LEFT_OUT = 10
 CONTINUATION = 200
 LABEL = 11
 SECOND = 22
@@ -49,8 +55,20 @@ def document(runs: Runs, detail: RunDetail, now: int) -> dict[str, Any]:
         "last_output_at": None if last_output_ms is None else timestamp(last_output_ms),
         "path": [visit._asdict() for visit in visits(detail.entries)[-VISITS:]],
         "wait": _wait(runs, detail),
+        "worktree": detail.worktree,
+        "merges": [_merge_json(each) for each in merges_of(detail.entries)],
+        "forks": [each.name for each in runs.forks(view)],
+        "best": None if (kept := _kept(detail)) is None else _kept_json(kept),
         "spawn": None if session is None else {"pid": session.pid, "alive": session.is_alive},
     }
+
+
+def _kept_json(kept: KeepBest) -> dict[str, Any]:
+    return {"value": kept.best, "tree": kept.tree, "step": kept.kept_step}
+
+
+def _merge_json(merge: Merge) -> dict[str, Any]:
+    return {**merge._asdict(), "left_out": [each._asdict() for each in merge.left_out]}
 
 
 def _wait(runs: Runs, detail: RunDetail) -> dict[str, Any] | None:
@@ -139,6 +157,11 @@ def _body(runs: Runs, detail: RunDetail, run: RunSummary, style: Style, now: int
         lines += _row(label, [visible(one_line(shown.error), newlines=False)], style)
     if path := _path(detail, style):
         lines += _row("path", [path], style)
+    for merge in merges_of(detail.entries):
+        lines += _unmerged(merge, style)
+    if kept := _kept(detail):
+        words = f"{plain(kept.best or 0)}, tree {(kept.tree or '')[:6]} from step {kept.kept_step}"
+        lines += _row("best", [words], style)
     if run.cost_usd or run.tokens:
         used = f"{money(run.cost_usd, '$0')} {style.signs.dot} {count_text(run.tokens)} tokens"
         lines += _row("cost", [used], style)
@@ -146,9 +169,40 @@ def _body(runs: Runs, detail: RunDetail, run: RunSummary, style: Style, now: int
         lines += _row("session", [_session_words(detail.session)], style)
     scope = visible(", ".join(run.scope), newlines=False)
     lines += _row("scope", [scope], style)
+    lines += _family(runs, detail, run, style)
     lines += _row("log", [_log(view, style)], style)
     if shown.continuation:
         lines.append(f"Continuation context: {_beginning(shown.continuation, style)}")
+    return lines
+
+
+def _family(runs: Runs, detail: RunDetail, run: RunSummary, style: Style) -> list[str]:
+    """Return the rows about the run that this one was forked from, where it works, and its forks."""
+    lines = []
+    if run.fork is not None:
+        parent = visible(run.fork.name, newlines=False)
+        lines += _row("fork of", [f"{parent}, after step {run.fork.step}"], style)
+    if detail.worktree is not None:
+        lines += _row("worktree", [visible(detail.worktree, newlines=False)], style)
+    if forks := runs.forks(detail.view):
+        names = ", ".join(dict.fromkeys(shown_name(each) for each in forks))
+        lines += _row("forks", [names], style)
+    return lines
+
+
+def _unmerged(merge: Merge, style: Style) -> list[str]:
+    """Return the rows about branches that were left out, and the command that finishes a merge."""
+    lines = []
+    for out in merge.left_out[:LEFT_OUT]:
+        lines += _row("left out", [visible(f"{out.name}: {why_unfit(out)}", newlines=False)], style)
+    if (more := len(merge.left_out) - LEFT_OUT) > 0:
+        lines += _row("", [f"and {more} more"], style)
+    if merge.left_out and merge.kept:
+        lines += _row("", ["`ll-loop worktrees` lists what is kept of them"], style)
+    if merge.reason:
+        words = f"`{merge.onto}` was left alone: {merge.reason}"
+        lines += _row("merge", [visible(words, newlines=False)], style)
+        lines += _row("", [f"to finish it: {visible(merge.command, newlines=False)}"], style)
     return lines
 
 
@@ -191,7 +245,7 @@ def _iteration(run: RunSummary, limit: int | None) -> str:
 def _doing(action: ActionStart, detail: RunDetail, style: Style, now: int) -> list[str]:
     """Return the row about the running action, with the age of its last output."""
     what = action_of_event(action.action, action.action_type)
-    sign = prompt_sign(what, _host(detail.machine, action.state))
+    sign = prompt_sign(what, _host(detail, action.state))
     text = visible(f"{sign}{shown_action(action)}", newlines=False)
     if style.width is not None:
         text = cut(text, max(style.width - LABEL - 2, 10), style.signs.more)
@@ -215,12 +269,15 @@ def _waiting(wait: WaitFor, why: str | None, ran: int, now: int) -> str:
 _BEFORE = {"backoff": "iteration", "retry": "attempt", "maintain": "cycle", "handoff": "session"}
 
 
-def _host(machine: FSMLoop | None, name: str) -> str:
+def _host(detail: RunDetail, name: str) -> str:
     """Return the agent CLI that runs this state's action."""
-    if machine is None:
+    for entry in reversed(detail.entries):
+        if isinstance(entry.event, HostChosen) and entry.event.state == name:
+            return visible(entry.event.host, newlines=False)
+    if detail.machine is None:
         return DEFAULT_HOST
-    state = machine.states.get(name)
-    return visible(machine.host.under(state.host if state else None).host, newlines=False)
+    state = detail.machine.states.get(name)
+    return visible(detail.machine.host.under(state.host if state else None).host, newlines=False)
 
 
 def _path(detail: RunDetail, style: Style) -> str:
@@ -233,6 +290,17 @@ def _path(detail: RunDetail, style: Style) -> str:
         while len(words) > 1 and cells("  ".join(words)) > style.width - LABEL - 2:
             words.pop(0)
     return "  ".join(words)
+
+
+def _kept(detail: RunDetail) -> KeepBest | None:
+    """Return the last decision of `keep: best` that has a best value; None if there is none."""
+    for entry in reversed(detail.entries):
+        match entry.event:
+            case KeepBest(best=float() | int()) as kept:
+                return kept
+            case _:
+                continue
+    return None
 
 
 def _visited(visit: Visit, style: Style) -> str:

@@ -27,6 +27,8 @@ def word_of(view: RunView) -> str:
     match view.status, view.reason:
         case "interrupted", "crash":
             return "interrupted (crashed)"
+        case "interrupted", "fork":
+            return "forked"
         case "failed", reason if reason in BY_REASON:
             return "limit"
         case "awaiting_continuation", _:
@@ -55,7 +57,7 @@ def clause_of(status: str) -> str:
 
 
 def sign_name(view: RunView) -> str:
-    """Return the name of the run's sign in `tables.Symbols`."""
+    """Return the name of the run's sign in `tables.TableSymbols`."""
     match word_of(view):
         case "running":
             return "running"
@@ -103,7 +105,10 @@ def final_line(view: RunView, last: Entry | None) -> str:
 
 def next_step(view: RunView) -> str | None:
     """Return the command that the user most likely needs now; None if there is none."""
-    name, summary = view.name, view.summary
+    # Only the root of a tree of runs is resumed, but each gate has its own answer.
+    at_gate = (view.status, view.reason) == ("needs_review", "review")
+    name = view.name if at_gate or view.is_alive else view.root_name
+    summary = view.summary
     if view.status == "running":
         return f"ll-loop attach {name}"
     if view.status == "queued":

@@ -20,7 +20,7 @@ NARROWEST = 20
 LEAST = 8
 
 
-class Symbols(NamedTuple):
+class TableSymbols(NamedTuple):
     good: str = "✓"
     bad: str = "✗"
     warn: str = "!"
@@ -33,8 +33,8 @@ class Symbols(NamedTuple):
     to: str = "→"
 
 
-ASCII = Symbols("ok", "FAIL", "warn", "*", "...", "-", "-", "x", "...", "->")
-_OURS = dict.fromkeys(map(ord, "".join(Symbols())))
+ASCII = TableSymbols("ok", "FAIL", "warn", "*", "...", "-", "-", "x", "...", "->")
+_OURS = dict.fromkeys(map(ord, "".join(TableSymbols())))
 _GREEN, _RED, _YELLOW, _CYAN, _DIM, _BOLD = 32, 31, 33, 36, 2, 1
 _TINTS = {"good": _GREEN, "bad": _RED, "warn": _YELLOW, "running": _CYAN}
 
@@ -42,7 +42,7 @@ _TINTS = {"good": _GREEN, "bad": _RED, "warn": _YELLOW, "running": _CYAN}
 class Style(NamedTuple):
     """How to print on one stream; `width` is None if lines may have any length."""
 
-    signs: Symbols = Symbols()
+    signs: TableSymbols = TableSymbols()
     colour: bool = False
     width: int | None = None
 
@@ -62,7 +62,7 @@ class Style(NamedTuple):
 
 
 def style_for(stream: TextIO, color: str | None) -> Style:
-    signs = ASCII if ascii_only(stream) else Symbols()
+    signs = ASCII if ascii_only(stream) else TableSymbols()
     return Style(signs, colour_wanted(stream, color), width_of(stream))
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from little_loops.fsm.actions import Agent, Builtin, Shell, action_of_event
+from little_loops.fsm.actions import Agent, Builtin, Loop, Shell, action_of_event
 from little_loops.fsm.events import (
     ActionComplete,
     ActionStart,
@@ -21,6 +21,7 @@ from little_loops.fsm.events import (
 )
 from little_loops.fsm.limit_kinds import BY_REASON
 from little_loops.fsm.schema import FSMLoop
+from little_loops.fsm.turn_hosts import hosts_of
 from little_loops.fsm.values import duration_text
 from little_loops.records import NamedTuple
 from little_loops.reporting.action_line import shown_action
@@ -40,7 +41,7 @@ class Line(NamedTuple):
     styled: int | None = None
 
 
-class Symbols(NamedTuple):
+class LineSymbols(NamedTuple):
     good: str = "✓"
     bad: str = "✗"
     take_care: str = "!"
@@ -49,7 +50,7 @@ class Symbols(NamedTuple):
     spinner: str = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 
-ASCII = Symbols("ok", "FAIL", "warn", "-", "...", "|/-\\")
+ASCII = LineSymbols("ok", "FAIL", "warn", "-", "...", "|/-\\")
 
 
 class TerminalLines:
@@ -63,9 +64,10 @@ class TerminalLines:
         ascii_only: bool = False,
         commands: bool = False,
         detailed: bool = False,
+        name: str | None = None,
     ) -> None:
         """Set up for a run with at most `limit` iterations; for the others see `PlainLines`."""
-        self.signs = ASCII if ascii_only else Symbols()
+        self.signs = ASCII if ascii_only else LineSymbols()
         self._loop = loop
         self._plain = PlainLines(
             loop.name,
@@ -74,6 +76,7 @@ class TerminalLines:
             commands=commands,
             detailed=detailed,
             machinery=machinery_of(loop),
+            name=name,
         )
         self._limit = limit
         self._has_started = False
@@ -91,13 +94,18 @@ class TerminalLines:
         """Return the running action if no permanent line names it, else an empty string."""
         return shown_action(event) if self._plain.is_machinery(event.state) else ""
 
+    @property
+    def max_cost_usd(self) -> float | None:
+        return self._loop.max_cost_usd
+
     def prints_text(self, event: ActionStart) -> bool:
         """Return whether the action prints text for people; most agents print JSON."""
         match action_of_event(event.action, event.action_type):
             case Agent():
                 state = self._loop.states.get(event.state)
-                return self._loop.host.under(state.host if state else None).host == "command"
-            case Shell() | Builtin():
+                hosts = hosts_of(self._loop, state)
+                return hosts[min(self._plain.fallback, len(hosts) - 1)].host == "command"
+            case Shell() | Builtin() | Loop():
                 return True
 
     def _header(self, event: Event) -> Line:
@@ -155,9 +163,9 @@ def ending_style(status: str, reason: str) -> str:
             return TAKE_CARE
 
 
-def live_lines(signs: Symbols, elapsed_s: float, doing: str, hint: str) -> list[str]:
+def live_lines(signs: LineSymbols, elapsed_s: float, doing: str, hint: str) -> list[str]:
     """Return the two live lines while an action runs."""
     frame = signs.spinner[int(elapsed_s * 10) % len(signs.spinner)]
     elapsed = duration_text(int(elapsed_s) * 1000) if elapsed_s >= 10 else f"{int(elapsed_s)}s"
-    told = f" {signs.dot} {doing}" if doing else ""
-    return [f"{frame:<{len(INDENT)}}{elapsed}{told}", f"{INDENT}{hint}"]
+    detail = f" {signs.dot} {doing}" if doing else ""
+    return [f"{frame:<{len(INDENT)}}{elapsed}{detail}", f"{INDENT}{hint}"]

@@ -1,4 +1,5 @@
-"""What `ll-loop test` prints: a dot per test, each failure, and transitions that no test takes."""
+"""What `ll-loop test` prints: a dot per test, each failure, and transitions that no passing
+test takes."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from itertools import zip_longest
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
-from little_loops.engine.loop_tests import Difference, Report, TakenTransition
+from little_loops.engine.loop_tests import LoopTestResult, TakenTransition, Unmet
 from little_loops.fsm.schema import FSMLoop
 from little_loops.records import NamedTuple
 from little_loops.reporting.escape import visible
@@ -16,6 +17,7 @@ from little_loops.terminal.tables import Style
 ANY_STATES = "..."
 CONTEXT = 3
 """How many states of a long path are shown before the first difference."""
+EVERY_TRANSITION = "every transition is covered"
 
 
 class FileReport(NamedTuple):
@@ -23,17 +25,19 @@ class FileReport(NamedTuple):
 
     path: str
     loop: FSMLoop
-    reports: tuple[Report, ...]
+    reports: tuple[LoopTestResult, ...]
 
 
 class Results(NamedTuple):
-    """The results of all test files, and each loop's transitions that no test takes."""
+    """The results of all test files, each loop's transitions that no passing test takes, and the
+    loops that have no tests."""
 
     files: tuple[FileReport, ...]
     never_taken: tuple[tuple[str, TakenTransition], ...]
+    untested: tuple[str, ...] = ()
 
     @property
-    def reports(self) -> list[Report]:
+    def reports(self) -> list[LoopTestResult]:
         return [report for file in self.files for report in file.reports]
 
     @property
@@ -56,7 +60,7 @@ def failures(results: Results, style: Style) -> Iterator[str]:
                 yield from _failure(file, report, style)
 
 
-def _failure(file: FileReport, report: Report, style: Style) -> Iterator[str]:
+def _failure(file: FileReport, report: LoopTestResult, style: Style) -> Iterator[str]:
     """Yield the lines about a failed test: name, place, differences and further messages."""
     title = f"{file.loop.name}: {visible(report.test.name, newlines=False)}"
     yield style.tinted(f"{style.signs.bad} {title}")
@@ -69,7 +73,7 @@ def _failure(file: FileReport, report: Report, style: Style) -> Iterator[str]:
             yield f"  {visible(text, newlines=False)}"
 
 
-def _difference(difference: Difference, style: Style) -> Iterator[str]:
+def _difference(difference: Unmet, style: Style) -> Iterator[str]:
     """Yield the lines about one value, or about the path, that was not the expected one."""
     what, expected, got = difference
     if what == "path":
@@ -115,18 +119,44 @@ def _value(value: object) -> str:
 
 
 def coverage(results: Results, style: Style) -> Iterator[str]:
-    """Yield the lines about transitions that no test takes; nothing if there are none."""
+    """Yield the lines about transitions that no passing test takes, and about loops without tests;
+    nothing if there are none."""
     if results.never_taken:
         yield ""
-        yield "Transitions that no test takes:"
-    for loop, (state, field, target) in results.never_taken:
-        yield f"  {loop}: {state} {style.signs.to} {target} ({field})"
+        yield "Transitions not covered by any passing test:"
+    for loop, missed in results.never_taken:
+        yield f"  {loop}: {_transition(missed, style)}"
+    if results.untested:
+        yield ""
+        yield "Loops without tests:"
+    for name in results.untested:
+        yield f"  {visible(name, newlines=False)}"
 
 
-def summary(results: Results) -> str:
+def _transition(taken: TakenTransition, style: Style) -> str:
+    state, field, target = taken
+    return f"{state} {style.signs.to} {target} ({field})"
+
+
+def summary(results: Results, *, require_coverage: bool = False) -> str:
+    """Return the last line: how many tests passed and failed, and what is not covered if that
+    counts as a failure."""
     count, failed = len(results.reports), results.failed
     tests = f"{count} {'test' if count == 1 else 'tests'}"
-    return f"{tests}: {count - failed} passed" + (f", {failed} failed" if failed else "")
+    lacks = _lacks(results) if require_coverage else ""
+    return (
+        f"{tests}: {count - failed} passed"
+        + (f", {failed} failed" if failed else "")
+        + (f"; {lacks} (--require-coverage)" if lacks else "")
+    )
+
+
+def _lacks(results: Results) -> str:
+    """Return how much is not covered; empty if everything is."""
+    missed, untested = len(results.never_taken), len(results.untested)
+    transitions = f"{missed} transition{'' if missed == 1 else 's'} not covered"
+    loops = f"{untested} loop{'' if untested == 1 else 's'} without tests"
+    return ", ".join([*([transitions] if missed else []), *([loops] if untested else [])])
 
 
 # ── for programs ───────────────────────────────────────────────────────────────────────────────
@@ -143,10 +173,11 @@ def document(results: Results) -> dict[str, Any]:
             {"loop": loop, "state": each.state, "field": each.field, "target": each.target}
             for loop, each in results.never_taken
         ],
+        "untested": list(results.untested),
     }
 
 
-def _as_dict(file: FileReport, report: Report) -> dict[str, Any]:
+def _as_dict(file: FileReport, report: LoopTestResult) -> dict[str, Any]:
     """Return the result of one test as JSON data; the line is 1 if its place is unknown."""
     place = report.test.place
     return {
@@ -160,31 +191,60 @@ def _as_dict(file: FileReport, report: Report) -> dict[str, Any]:
     }
 
 
-def junit(results: Results) -> str:
-    """Return the results as JUnit's XML, which CI systems read."""
-    count, failed = len(results.reports), results.failed
+class _Case(NamedTuple):
+    """A `testcase` element of JUnit; `why` says what failed, and is None if nothing did."""
+
+    loop: str
+    name: str
+    why: str | None
+
+
+def junit(results: Results, *, require_coverage: bool = False) -> str:
+    """Return the results as JUnit's XML, which CI systems read. With `require_coverage`, each loop
+    has one more test: that its tests take every transition."""
+    suites = [(file.path, [_case(file, each) for each in file.reports]) for file in results.files]
+    if require_coverage:
+        suites.append(("--require-coverage", list(_coverage_cases(results))))
+    every = [case for _, cases in suites for case in cases]
     lines = [
         '<?xml version="1.0" encoding="utf-8"?>',
-        f'<testsuites tests="{count}" failures="{failed}">',
+        f"<testsuites {_counts(every)}>",
     ]
-    for file in results.files:
-        bad = sum(not report.passed for report in file.reports)
-        name = quoteattr(_xml(file.path))
-        lines.append(f'  <testsuite name={name} tests="{len(file.reports)}" failures="{bad}">')
-        lines += [_case(file, report) for report in file.reports]
+    for name, cases in suites:
+        lines.append(f"  <testsuite name={quoteattr(_xml(name))} {_counts(cases)}>")
+        lines += map(_element, cases)
         lines.append("  </testsuite>")
     return "\n".join([*lines, "</testsuites>", ""])
 
 
-def _case(file: FileReport, report: Report) -> str:
-    """Return the `testcase` element of one test, with what failed."""
-    name, loop = quoteattr(_xml(report.test.name)), quoteattr(_xml(file.loop.name))
-    case = f"    <testcase classname={loop} name={name}"
-    if report.passed:
-        return f"{case}/>"
+def _counts(cases: Sequence[_Case]) -> str:
+    return f'tests="{len(cases)}" failures="{sum(case.why is not None for case in cases)}"'
+
+
+def _case(file: FileReport, report: LoopTestResult) -> _Case:
+    """Return one test, with what failed."""
     why = [line for each in report.differences for line in _difference(each, Style())]
     text = "\n".join([*why, *([report.problem] if report.problem else [])])
-    return f"{case}>\n      <failure>{escape(_xml(text))}</failure>\n    </testcase>"
+    return _Case(file.loop.name, report.test.name, None if report.passed else text)
+
+
+def _coverage_cases(results: Results) -> Iterator[_Case]:
+    """Yield for each loop whether its tests take every transition."""
+    for name in dict.fromkeys(file.loop.name for file in results.files):
+        missed = [_transition(each, Style()) for loop, each in results.never_taken if loop == name]
+        why = "\n".join(["not covered by any passing test:", *missed]) if missed else None
+        yield _Case(name, EVERY_TRANSITION, why)
+    for name in results.untested:
+        yield _Case(name, EVERY_TRANSITION, "the loop has no tests")
+
+
+def _element(case: _Case) -> str:
+    """Return the `testcase` element of one test."""
+    name, loop = quoteattr(_xml(case.name)), quoteattr(_xml(case.loop))
+    start = f"    <testcase classname={loop} name={name}"
+    if case.why is None:
+        return f"{start}/>"
+    return f"{start}>\n      <failure>{escape(_xml(case.why))}</failure>\n    </testcase>"
 
 
 def _xml(text: str) -> str:

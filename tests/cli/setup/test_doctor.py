@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from little_loops import __version__
-from little_loops.cli.setup.checkup import CheckupInputs, Finding, examine, size_text
+from little_loops.cli.setup.checkup import CheckupInputs, CheckupResult, examine
 from little_loops.cli.setup.doctor import TIMED_OUT, page, summary, version_of
 from little_loops.definitions.trust import AgentAction, agree
+from little_loops.reporting.amounts import size_text
 from little_loops.terminal.tables import ASCII, Style
 from tests.project import Project, until
 from tests.stand_ins import StandIns, lay_out, tree
@@ -59,7 +60,7 @@ def patient(
     return CheckupInputs(root, own, answers.which, answers.run, euid, encoding)
 
 
-def found(one: CheckupInputs, *ids: str) -> list[Finding]:
+def found(one: CheckupInputs, *ids: str) -> list[CheckupResult]:
     """What is said under these ids; without any, what is not well."""
     everything = examine(one)
     if not ids:
@@ -101,13 +102,15 @@ def test_of_an_agent_only_the_version_is_asked(project: Project):
         pytest.param(
             PLAIN_LOOP,
             Answers(),
-            Finding("agent:claude", "note", "claude not found", "only needed for host: claude"),
+            CheckupResult(
+                "agent:claude", "note", "claude not found", "only needed for host: claude"
+            ),
             id="an agent nobody asks for",
         ),
         pytest.param(
             AGENT_LOOP,
             Answers(),
-            Finding(
+            CheckupResult(
                 "agent:claude",
                 "problem",
                 "claude not found",
@@ -119,7 +122,7 @@ def test_of_an_agent_only_the_version_is_asked(project: Project):
         pytest.param(
             AGENT_LOOP,
             Answers(claude=""),
-            Finding(
+            CheckupResult(
                 "agent:claude",
                 "problem",
                 "claude does not respond",
@@ -131,19 +134,19 @@ def test_of_an_agent_only_the_version_is_asked(project: Project):
         pytest.param(
             AGENT_LOOP + 'host: {name: command, command: [my-agent, "{prompt}"]}\n',
             Answers(),
-            Finding("agent:command", "problem", "my-agent not found", "needed by asks"),
+            CheckupResult("agent:command", "problem", "my-agent not found", "needed by asks"),
             id="a command of the user's",
         ),
         pytest.param(
             BAD_LOOP,
             Answers(),
-            Finding("loops", "warning", "1 loop, 1 invalid", "it.yaml", "ll-loop validate"),
+            CheckupResult("loops", "warning", "1 loop, 1 invalid", "it.yaml", "ll-loop validate"),
             id="an invalid loop",
         ),
         pytest.param(
             AGENT_LOOP,
             Answers(claude="1.0"),
-            Finding(
+            CheckupResult(
                 "consent",
                 "note",
                 "no consent yet",
@@ -154,7 +157,9 @@ def test_of_an_agent_only_the_version_is_asked(project: Project):
         ),
     ],
 )
-def test_what_is_said_of_a_loop(project: Project, text: str, answers: Answers, finding: Finding):
+def test_what_is_said_of_a_loop(
+    project: Project, text: str, answers: Answers, finding: CheckupResult
+):
     project.loop("it", text)
     assert finding in found(patient(project, answers), finding.id)
 
@@ -172,7 +177,7 @@ def test_a_tool_that_a_loop_needs_is_missing(project: Project):
     (project.root / "Cargo.toml").write_text("[package]\n")
     project.loop("fix-tests", TESTED % "cargo test -q")
     assert found(patient(project, Answers()), "tool") == [
-        Finding("tool", "problem", "cargo is not installed", "needed by fix-tests")
+        CheckupResult("tool", "problem", "cargo is not installed", "needed by fix-tests")
     ]
     assert found(patient(project, Answers(cargo="")), "tool") == []
 
@@ -198,7 +203,7 @@ def test_tests_that_do_not_see_the_projects_files(project: Project, command: str
     copy = ".venv/lib/python3.11/site-packages/leap"
     lay_out(project.root, {"src/leap/__init__.py": "", f"{copy}/__init__.py": ""})
     project.loop("fix-tests", TESTED % command)
-    finding = Finding(
+    finding = CheckupResult(
         "imports",
         "warning",
         f"tests import `leap` from {copy}, not from src",
@@ -213,7 +218,7 @@ def test_a_shell_that_is_missing(project: Project):
     answers = Answers()
     del answers.versions["bash"]
     assert found(patient(project, answers), "shell") == [
-        Finding("shell", "problem", "bash not found", "needed by plain")
+        CheckupResult("shell", "problem", "bash not found", "needed by plain")
     ]
 
 
@@ -230,7 +235,7 @@ def test_consent_by_a_variable(project: Project):
     project.loop("asks", AGENT_LOOP)
     one = patient(project, Answers(), environ={"LL_ALLOW_SKIP_PERMISSIONS": "1"})
     assert found(one, "consent") == [
-        Finding("consent", "ok", "consent: LL_ALLOW_SKIP_PERMISSIONS=1")
+        CheckupResult("consent", "ok", "consent: LL_ALLOW_SKIP_PERMISSIONS=1")
     ]
 
 
@@ -240,7 +245,10 @@ def test_a_damaged_file_of_consent_is_a_finding(project: Project):
     kept.mkdir(parents=True, mode=0o700)
     (kept / "trust.json").write_text("[")
     [finding] = found(patient(project, Answers(claude="1")), "consent")
-    assert (finding.level, finding.fix) == ("problem", "remove it, then run `ll-loop trust` again")
+    assert (finding.level, finding.fix) == (
+        "problem",
+        "it holds the consent for all projects: delete it, then run `ll-loop trust` again in each one",
+    )
 
 
 @pytest.mark.parametrize(
@@ -273,8 +281,8 @@ def test_settings(project: Project, environ, config, finding):
 def test_outside_of_any_project(project: Project):
     (project.root / ".loops").rmdir()
     assert found(patient(project, Answers()), "project", "locks", "git") == [
-        Finding("project", "note", "no loops here yet", str(project.root), "ll-loop init"),
-        Finding("locks", "note", "file system: not checked", "there is no .loops yet"),
+        CheckupResult("project", "note", "no loops here yet", str(project.root), "ll-loop init"),
+        CheckupResult("locks", "note", "file system: not checked", "there is no .loops yet"),
     ]
 
 
@@ -307,7 +315,7 @@ def test_a_large_history(project: Project):
     with open(past / "2026-01-15T10-30-00.log", "wb") as stream:
         stream.truncate(3 << 29)  # a hole, not a gigabyte
     assert found(patient(project, Answers()), "history") == [
-        Finding(
+        CheckupResult(
             "history",
             "warning",
             ".loops/.history holds 1.5 GB",
@@ -319,12 +327,12 @@ def test_a_large_history(project: Project):
 # ── on the screen ──────────────────────────────────────────────────────────────────────────────
 
 SEEN = [
-    Finding("a", "ok", "one", together="x"),
-    Finding("b", "ok", "alone"),
-    Finding("c", "ok", "two", together="x"),
-    Finding("d", "warning", "three", "because", "do this", together="x"),
-    Finding("e", "problem", "bad \x1b[2J name", fix="do that"),
-    Finding("f", "note", "four"),
+    CheckupResult("a", "ok", "one", together="x"),
+    CheckupResult("b", "ok", "alone"),
+    CheckupResult("c", "ok", "two", together="x"),
+    CheckupResult("d", "warning", "three", "because", "do this", together="x"),
+    CheckupResult("e", "problem", "bad \x1b[2J name", fix="do that"),
+    CheckupResult("f", "note", "four"),
 ]
 
 
@@ -365,7 +373,7 @@ def test_the_page(style, only_bad, lines):
 
 
 def test_colour_repeats_what_a_sign_says():
-    [line, _] = page([Finding("a", "problem", "bad")], Style(colour=True))
+    [line, _] = page([CheckupResult("a", "problem", "bad")], Style(colour=True))
     assert line == "\x1b[31m✗\x1b[0m bad"
 
 

@@ -14,8 +14,9 @@ import pytest
 
 from little_loops.authoring.load import load
 from little_loops.cli.setup.detect import read_environment
-from little_loops.cli.setup.init import TEMPLATES, fill, main, render_loop
+from little_loops.cli.setup.init import fill, main, render_loop
 from little_loops.cli.setup.init_evidence import Written, protected
+from little_loops.definitions.loop_templates import TEMPLATES
 from little_loops.fsm.schema import Evidence
 from tests.project import Project
 from tests.stand_ins import PROJECTS, lay_out, no_modules, nothing
@@ -63,6 +64,7 @@ def test_the_first_loop(project: Project):
             wrote .loops/fix-tests.yaml   (valid; its first line is for your editor)
             wrote .loops/.schema.json     (for your editor; commit it)
             wrote .loops/.gitignore       (keeps runs out of git)
+            wrote .loops/tests/fix-tests.test.yaml   (its tests, for `ll-loop test`)
             """),
     )
     assert done.stderr.splitlines()[0].startswith("Found: python (test_x.py), unittest")
@@ -295,7 +297,8 @@ def test_what_lies_beside_loops_stays_as_it_is(project: Project):
     lay_out(project.root, {".loops/.gitignore": "mine\n", ".loops/.schema.json": "{}"})
     done = project.ll("init", "--template", "empty", "-q")
     assert done.stdout.splitlines() == [
-        "wrote .loops/my-loop.yaml   (valid; its first line is for your editor)"
+        "wrote .loops/my-loop.yaml   (valid; its first line is for your editor)",
+        "wrote .loops/tests/my-loop.test.yaml   (its tests, for `ll-loop test`)",
     ]
     assert (project.file(".loops/.gitignore"), project.file(".loops/.schema.json")) == (
         "mine\n",
@@ -395,6 +398,7 @@ def test_at_a_terminal_it_asks(project: Project, only: Callable[..., str]):
         wrote .loops/fix-types.yaml   (valid; its first line is for your editor)
         wrote .loops/.schema.json     (for your editor; commit it)
         wrote .loops/.gitignore       (keeps runs out of git)
+        wrote .loops/tests/fix-types.test.yaml   (its tests, for `ll-loop test`)
         next: ll-loop run fix-types --dry-run
         """)
 

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from little_loops.cli.setup.detect import Check
-from little_loops.cli.setup.python_sources import ProjectTests, seeing_sources
+from little_loops.cli.setup.detect import DetectedCheck
+from little_loops.cli.setup.python_sources import ProjectTests, with_sources_on_path
 from tests.stand_ins import lay_out
 
-CHECK = Check("pytest", "python3 -m pytest -q", "probe\npython3 -m pytest -q", needs="python3")
+CHECK = DetectedCheck(
+    "pytest", "python3 -m pytest -q", "probe\npython3 -m pytest -q", needs="python3"
+)
 WITH_PATH = CHECK._replace(
     command="PYTHONPATH=src python3 -m pytest -q",
     script="probe\nPYTHONPATH=src python3 -m pytest -q",
@@ -76,11 +78,11 @@ def no(root: str, python: str, package: str) -> bool:
 )
 def test_what_the_tests_see(tmp_path: Path, files, check, can_import, tests):
     root = lay_out(tmp_path, files)
-    assert seeing_sources(check, str(root), {}, can_import) == tests
+    assert with_sources_on_path(check, str(root), {}, can_import) == tests
 
 
 def test_the_environment_that_is_active_counts(tmp_path: Path):
     root = lay_out(tmp_path / "project", SRC)
     lay_out(tmp_path, COPY)
     environ = {"VIRTUAL_ENV": str(tmp_path / "venv")}
-    assert seeing_sources(CHECK, str(root), environ, no).installed == f"../{COPIED}"
+    assert with_sources_on_path(CHECK, str(root), environ, no).installed == f"../{COPIED}"

@@ -9,7 +9,7 @@ from textwrap import dedent
 
 import pytest
 
-from little_loops.cli.setup.init import TEMPLATES
+from little_loops.definitions.loop_templates import TEMPLATES
 from tests.project import Project
 from tests.stand_ins import PROJECTS, StandIns, give_agent, last_event, lay_out, way
 from tests.stand_ins import way as states_of
@@ -358,3 +358,15 @@ def test_a_deployment_that_was_cut_short_is_rolled_back(project, stand_ins):
 
 def test_the_empty_one_works_as_it_stands(project, stand_ins):
     assert play(project, stand_ins, "empty", "empty", {}) == (0, "check fix check done", 0)
+
+
+@pytest.mark.parametrize("kind", ["python", "rust", "typescript", "empty"])
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_every_loop_comes_with_tests_that_pass(project, template, kind):
+    lay_out(project.root, PROJECTS[kind])
+    done = project.ll("init", "--template", template, "--no-try")
+    assert done.returncode == 0, done.stderr
+    tested = project.ll("test")
+    assert tested.returncode == 0, tested.stdout + tested.stderr
+    name = TEMPLATES[template].loop
+    assert tested.stdout.startswith(f".loops/tests/{name}.test.yaml  ..")

@@ -19,12 +19,11 @@ from little_loops.errors import LittleLoopsError
 from little_loops.fsm.schema import FSMLoop
 from little_loops.hosts.base import Run, Which
 from little_loops.records import NamedTuple
+from little_loops.reporting.amounts import GB, MB, size_text
 
 Level = Literal["ok", "note", "warning", "problem"]
 
 OLDEST_PYTHON = (3, 11)
-MB = 1 << 20
-GB = 1 << 30
 LITTLE_SPACE = GB
 NO_SPACE = 64 * MB
 PROBE_S = 10.0
@@ -32,7 +31,7 @@ NETWORK = ("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "drvfs", "fuse.sshfs", 
 REINSTALL = "reinstall it from its repository, with its dependencies"
 
 
-class Finding(NamedTuple):
+class CheckupResult(NamedTuple):
     """The result of a check; findings that are ok and have the same `together` share a line."""
 
     id: str
@@ -63,10 +62,10 @@ class CheckupInputs(NamedTuple):
     impostor: str | None = None  # the version of another program of our old name
 
 
-Check = Callable[[CheckupInputs], Iterator[Finding]]
+Check = Callable[[CheckupInputs], Iterator[CheckupResult]]
 
 
-def examine(inputs: CheckupInputs) -> list[Finding]:
+def examine(inputs: CheckupInputs) -> list[CheckupResult]:
     """Run all checks and return their findings, in the order in which they are printed."""
     from little_loops.cli.setup import checkup_project as project  # reads YAML
 
@@ -79,31 +78,31 @@ def examine(inputs: CheckupInputs) -> list[Finding]:
     return [finding for check in checks for finding in _run_check(check, inputs)]
 
 
-def _run_check(check: Check, inputs: CheckupInputs) -> Iterator[Finding]:
+def _run_check(check: Check, inputs: CheckupInputs) -> Iterator[CheckupResult]:
     """Run a check; a failure becomes a finding, and the other checks still run."""
     try:
         yield from check(inputs)
     except LittleLoopsError as error:
-        yield Finding(check.__name__, "problem", error.message, fix=error.help or "")
+        yield CheckupResult(check.__name__, "problem", error.message, fix=error.help or "")
     except OSError as error:
-        yield Finding(check.__name__, "problem", f"could not check: {error}")
+        yield CheckupResult(check.__name__, "problem", f"could not check: {error}")
 
 
 # ── the tool itself ────────────────────────────────────────────────────────────────────────────
 
 
-def installation(inputs: CheckupInputs) -> Iterator[Finding]:
+def installation(inputs: CheckupInputs) -> Iterator[CheckupResult]:
     """Check the versions, and that the libraries work."""
     here = "installation"
-    yield Finding("version", "ok", f"ll-loop {__version__}", together=here)
+    yield CheckupResult("version", "ok", f"ll-loop {__version__}", together=here)
     version = ".".join(map(str, sys.version_info[:3]))
     if sys.version_info[:2] < OLDEST_PYTHON:
         needed = ".".join(map(str, OLDEST_PYTHON))
-        yield Finding(
+        yield CheckupResult(
             "python", "problem", f"python {version}", "too old", f"python {needed} or newer"
         )
     else:
-        yield Finding("python", "ok", f"python {version}", together=here)
+        yield CheckupResult("python", "ok", f"python {version}", together=here)
     yield from _library("jq", _try_jq, here)
     yield from _library("re2", _try_re2, here)
     yield from _library("psutil", _try_psutil, here)
@@ -113,7 +112,7 @@ def installation(inputs: CheckupInputs) -> Iterator[Finding]:
             f"the unrelated package little-loops {inputs.impostor} is installed in the same"
             " environment and also provides an `ll-loop` command"
         )
-        yield Finding(
+        yield CheckupResult(
             "distribution",
             "warning",
             other,
@@ -121,14 +120,14 @@ def installation(inputs: CheckupInputs) -> Iterator[Finding]:
         )
 
 
-def _library(name: str, attempt: Callable[[], object], here: str) -> Iterator[Finding]:
+def _library(name: str, attempt: Callable[[], object], here: str) -> Iterator[CheckupResult]:
     """Report whether a library works, by trying it."""
     try:
         attempt()
     except Exception as error:  # whatever a broken extension module may raise
-        yield Finding(name, "problem", f"{name} does not work", str(error), REINSTALL)
+        yield CheckupResult(name, "problem", f"{name} does not work", str(error), REINSTALL)
     else:
-        yield Finding(name, "ok", name, together=here)
+        yield CheckupResult(name, "ok", name, together=here)
 
 
 def _try_jq() -> None:
@@ -149,48 +148,48 @@ def _try_psutil() -> None:
     assert psutil.pid_exists(os.getpid())
 
 
-def _yaml(here: str) -> Iterator[Finding]:
+def _yaml(here: str) -> Iterator[CheckupResult]:
     """Report whether PyYAML has its fast C parser."""
     try:
         from yaml._yaml import CParser  # noqa: F401 — whether it is there is the question
     except ImportError as error:
         why = f"reading loop files is about 20 times slower ({error})"
-        yield Finding("yaml", "warning", "PyYAML has no C loader", why, REINSTALL)
+        yield CheckupResult("yaml", "warning", "PyYAML has no C loader", why, REINSTALL)
     else:
-        yield Finding("yaml", "ok", "YAML", together=here)
+        yield CheckupResult("yaml", "ok", "YAML", together=here)
 
 
-def on_path(inputs: CheckupInputs) -> Iterator[Finding]:
+def on_path(inputs: CheckupInputs) -> Iterator[CheckupResult]:
     """Report if the shell would not find `ll-loop`."""
     if inputs.which("ll-loop") is None:
         why = "loop actions can run it, but your shell cannot find it"
         fix = "activate the environment it is installed in, or install it with pipx"
-        yield Finding("path", "note", "`ll-loop` is not on PATH", why, fix)
+        yield CheckupResult("path", "note", "`ll-loop` is not on PATH", why, fix)
 
 
 # ── the machine ────────────────────────────────────────────────────────────────────────────────
 
 
-def file_system(inputs: CheckupInputs) -> Iterator[Finding]:
+def file_system(inputs: CheckupInputs) -> Iterator[CheckupResult]:
     """Check that files can be locked, and that the disk is local."""
     here = "file system"
     place = os.path.join(inputs.root, ".loops")
     if not os.path.isdir(place):
-        yield Finding("locks", "note", "file system: not checked", "there is no .loops yet")
+        yield CheckupResult("locks", "note", "file system: not checked", "there is no .loops yet")
         return
     kind = _kind_of_disk(place)
     if kind in NETWORK:
         why = f"{kind} is a network file system, where locks and renames may be unreliable"
-        yield Finding(
+        yield CheckupResult(
             "disk", "warning", "the project is not on a local disk", why, "move it to one"
         )
     why_not = _why_no_lock(place)
     if why_not:
         fix = "move the project to a local disk; ll-loop does not run without locks"
-        yield Finding("locks", "problem", "files cannot be locked here", why_not, fix)
+        yield CheckupResult("locks", "problem", "files cannot be locked here", why_not, fix)
     else:
         of = f" on {kind}" if kind else ""
-        yield Finding("locks", "ok", f"file system: locks work{of}", together=here)
+        yield CheckupResult("locks", "ok", f"file system: locks work{of}", together=here)
 
 
 def _why_no_lock(place: str) -> str:
@@ -230,26 +229,26 @@ def _kind_of_disk(place: str) -> str:
     return kind
 
 
-def space(inputs: CheckupInputs) -> Iterator[Finding]:
+def space(inputs: CheckupInputs) -> Iterator[CheckupResult]:
     """Check the free disk space."""
     seen = os.statvfs(inputs.root)
     free = seen.f_bavail * seen.f_frsize
     text = f"{size_text(free)} of disk space left"
     if free < LITTLE_SPACE:
         level: Level = "problem" if free < NO_SPACE else "warning"
-        yield Finding("space", level, text, "runs write logs and output", "free some space")
+        yield CheckupResult("space", level, text, "runs write logs and output", "free some space")
     else:
-        yield Finding("space", "ok", text, together="file system")
+        yield CheckupResult("space", "ok", text, together="file system")
 
 
-def history(inputs: CheckupInputs) -> Iterator[Finding]:
+def history(inputs: CheckupInputs) -> Iterator[CheckupResult]:
     """Report the size of the history, if there is one; more than 1 GB is a warning."""
     size = sum(_sizes(os.path.join(inputs.root, ".loops", ".history")))
     text = f".loops/.history holds {size_text(size)}"
     if size > GB:
-        yield Finding("history", "warning", text, "", "ll-loop history --prune 30d")
+        yield CheckupResult("history", "warning", text, "", "ll-loop history --prune 30d")
     elif size:
-        yield Finding("history", "ok", text)
+        yield CheckupResult("history", "ok", text)
 
 
 def _sizes(place: str) -> Iterator[int]:
@@ -262,18 +261,13 @@ def _sizes(place: str) -> Iterator[int]:
                 continue
 
 
-def size_text(size: int) -> str:
-    """Format a size as `812 kB`, `14 MB` or `1.4 GB`."""
-    if size >= GB:
-        return f"{size / GB:.1f} GB"
-    return f"{size // MB} MB" if size >= MB else f"{-(-size // 1024)} kB"
-
-
-def terminal(inputs: CheckupInputs) -> Iterator[Finding]:
+def terminal(inputs: CheckupInputs) -> Iterator[CheckupResult]:
     """Report the encoding of the output, and whether it has our symbols."""
     encoding = inputs.encoding.lower()
     if encoding.replace("-", "") in ("utf8", "utf16", "utf32"):
-        yield Finding("terminal", "ok", f"output: {encoding}")
+        yield CheckupResult("terminal", "ok", f"output: {encoding}")
     else:
         fix = "LANG=C.UTF-8, or PYTHONIOENCODING=utf-8"
-        yield Finding("terminal", "note", f"output: {encoding}", "symbols are shown as words", fix)
+        yield CheckupResult(
+            "terminal", "note", f"output: {encoding}", "symbols are shown as words", fix
+        )

@@ -29,7 +29,7 @@ LARGEST = 1 << 20
 SHOW = "printf '%s\\n' \"$out\""  # some shells' `echo` reads escapes
 
 
-class Check(NamedTuple):
+class DetectedCheck(NamedTuple):
     """A check: the command people type, the script of the action, the meaning of its exit codes.
 
     `fails` are the exit codes that mean there is something to fix. A check that `counts` prints a
@@ -53,9 +53,9 @@ class Check(NamedTuple):
 
 
 class Checks(NamedTuple):
-    tests: Check | None = None
-    lint: Check | None = None
-    types: Check | None = None
+    tests: DetectedCheck | None = None
+    lint: DetectedCheck | None = None
+    types: DetectedCheck | None = None
 
     def or_else(self, others: Checks) -> Checks:
         """Return these checks, with missing ones taken from the others."""
@@ -70,14 +70,14 @@ class Language(NamedTuple):
     checks: Checks = Checks()
 
 
-class Found(NamedTuple):
+class DetectedProject(NamedTuple):
     languages: tuple[Language, ...]
     checks: Checks
     has_git: bool
     agents: tuple[str, ...]
 
 
-def read_environment(root: str, which: Which, has_module: HasModule) -> Found:
+def read_environment(root: str, which: Which, has_module: HasModule) -> DetectedProject:
     """Find the languages, checks and agents of a project."""
     # One module per language, because each has its own file formats.
     from little_loops.cli.setup.detect_compiled import go, rust
@@ -91,12 +91,12 @@ def read_environment(root: str, which: Which, has_module: HasModule) -> Found:
         checks = checks.or_else(language.checks)
     checks = Checks(*(_with_installed(check, root, which, has_module) for check in checks))
     agents = tuple(name for name in AGENTS if which(name) is not None)
-    return Found(languages, checks, os.path.lexists(os.path.join(root, ".git")), agents)
+    return DetectedProject(languages, checks, os.path.lexists(os.path.join(root, ".git")), agents)
 
 
 def _with_installed(
-    check: Check | None, root: str, which: Which, has_module: HasModule
-) -> Check | None:
+    check: DetectedCheck | None, root: str, which: Which, has_module: HasModule
+) -> DetectedCheck | None:
     """Return the check with `is_installed` set."""
     if check is None or not check.needs:
         return check
@@ -118,7 +118,7 @@ def make(root: str) -> Language | None:
     return None
 
 
-def _target(word: str) -> Check:
+def _target(word: str) -> DetectedCheck:
     """Return the check that runs a make target."""
     # `make` exits with 2 for every failure, so a missing target or program is detected separately.
     script = "\n".join(
@@ -132,7 +132,7 @@ def _target(word: str) -> Check:
             'exit "$code"',
         ]
     )
-    return Check(f"make {word}", f"make {word}", script, (2,), needs="make")
+    return DetectedCheck(f"make {word}", f"make {word}", script, (2,), needs="make")
 
 
 def need(probe: str, otherwise: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from little_loops.cli.setup.detect import Check, Checks, Language, names_in, need
+from little_loops.cli.setup.detect import Checks, DetectedCheck, Language, names_in, need
 
 CARGO = "Cargo.toml"
 GO = "go.mod"
@@ -24,10 +24,10 @@ def rust(root: str) -> Language | None:
     return Language("rust", CARGO, Checks(tests, lint))
 
 
-def _cargo(word: str, command: str, probe: str, program: str) -> Check:
+def _cargo(word: str, command: str, probe: str, program: str) -> DetectedCheck:
     missing = need(f"{probe} > /dev/null 2>&1", f"{program} is not installed")
     tool = f"cargo {word}"
-    return Check(tool, command, f"{missing}\n{command}", CARGO_FAILS, needs=program)
+    return DetectedCheck(tool, command, f"{missing}\n{command}", CARGO_FAILS, needs=program)
 
 
 def go(root: str) -> Language | None:
@@ -44,7 +44,7 @@ def go(root: str) -> Language | None:
     return Language("go", GO, Checks(tests, lint))
 
 
-def _go(tool: str, command: str, program: str) -> Check:
+def _go(tool: str, command: str, program: str) -> DetectedCheck:
     probe = f"{program} version > /dev/null 2>&1"
     missing = need(probe, f"{program} is not installed")
-    return Check(tool, command, f"{missing}\n{command}", needs=program)
+    return DetectedCheck(tool, command, f"{missing}\n{command}", needs=program)

@@ -6,7 +6,7 @@ import json
 import os
 from typing import Any
 
-from little_loops.cli.setup.detect import Check, Checks, Language, count, need, read
+from little_loops.cli.setup.detect import Checks, DetectedCheck, Language, count, need, read
 from little_loops.records import NamedTuple
 
 PACKAGE = "package.json"
@@ -67,7 +67,7 @@ def _mapping(data: dict[str, Any], name: str) -> dict[str, Any]:
     return part if isinstance(part, dict) else {}
 
 
-def _tests(package: Package) -> Check | None:
+def _tests(package: Package) -> DetectedCheck | None:
     """Return the check for the `test` script; None if there is none."""
     script = package.scripts.get("test", NO_TESTS_YET)
     if NO_TESTS_YET in script:
@@ -75,10 +75,10 @@ def _tests(package: Package) -> Check | None:
     command = f"{package.run} test"
     # Some runners exit with the number of failed tests. With `CI`, none of them waits for changes.
     lines = [*_needs(package, "test"), *_fail_with_1(f"CI=true {command}")]
-    return Check("test script", command, "\n".join(lines), needs=package.manager)
+    return DetectedCheck("test script", command, "\n".join(lines), needs=package.manager)
 
 
-def _lint(package: Package) -> Check | None:
+def _lint(package: Package) -> DetectedCheck | None:
     """Return the check for the `lint` script; None if there is none."""
     if "lint" not in package.scripts:
         return None
@@ -86,17 +86,19 @@ def _lint(package: Package) -> Check | None:
     separator = " --" if package.manager == "npm" else ""
     command = f"{package.run} lint" + (f"{separator} --fix" if can_fix else "")
     script = "\n".join([*_needs(package, "lint"), command])
-    return Check("lint script", command, script, needs=package.manager)
+    return DetectedCheck("lint script", command, script, needs=package.manager)
 
 
-def _types(package: Package) -> Check | None:
+def _types(package: Package) -> DetectedCheck | None:
     """Return the check for types: a script, or the project's own `tsc`; None if it has neither."""
     named = next((name for name in TYPE_SCRIPTS if name in package.scripts), None)
     if named is not None:
         command, needs = f"{package.run} {named}", _needs(package, named)
         if "tsc" not in package.scripts[named]:
             lines = [*needs, *_fail_with_1(command)]
-            return Check(f"{named} script", command, "\n".join(lines), needs=package.manager)
+            return DetectedCheck(
+                f"{named} script", command, "\n".join(lines), needs=package.manager
+            )
     elif "typescript" in package.dependencies and os.path.exists(
         os.path.join(package.root, "tsconfig.json")
     ):
@@ -107,7 +109,7 @@ def _types(package: Package) -> Check | None:
     # Exit code 2 means errors, too, but that files were written nevertheless.
     script = count(command, "tsc", "error TS[0-9]", "[12]")
     program = package.manager if needs else "node_modules/.bin/tsc"
-    return Check("tsc", command, "\n".join([*needs, script]), counts=True, needs=program)
+    return DetectedCheck("tsc", command, "\n".join([*needs, script]), counts=True, needs=program)
 
 
 def _needs(package: Package, script: str) -> list[str]:

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from little_loops.cli.setup.detect import (
-    Check,
     Checks,
+    DetectedCheck,
     Language,
     Which,
     count,
@@ -28,7 +28,14 @@ RUNNERS = {
 }
 ENVIRONMENTS = (".venv", "venv")
 CONFIGS = {
-    "pytest": ("pytest.ini", ".pytest.ini", "conftest.py", "tests/conftest.py"),
+    "pytest": (
+        "pytest.ini",
+        ".pytest.ini",
+        "pytest.toml",
+        ".pytest.toml",
+        "conftest.py",
+        "tests/conftest.py",
+    ),
     "ruff": ("ruff.toml", ".ruff.toml"),
     "mypy": ("mypy.ini", ".mypy.ini"),
 }
@@ -45,7 +52,7 @@ def python(root: str, which: Which) -> Language | None:
         seen_by = scripts[0]
     project = _toml(read(root, "pyproject.toml"))
     named = set(_named(root, project))
-    place = Place(root, _runner(root, which))
+    place = PythonProject(root, _runner(root, which))
     checks = Checks(
         tests=_tests(place, "pytest" in named),
         lint=_ruff(place) if "ruff" in named else None,
@@ -113,7 +120,7 @@ def _texts(root: str) -> Iterator[str]:
 # ── the commands ───────────────────────────────────────────────────────────────────────────────
 
 
-class Place(NamedTuple):
+class PythonProject(NamedTuple):
     """A project, and the command that runs its programs (`uv run`), if it has one."""
 
     root: str
@@ -156,7 +163,7 @@ def _runner(root: str, which: Which) -> str | None:
     return None
 
 
-def _tests(place: Place, has_pytest: bool) -> Check | None:
+def _tests(place: PythonProject, has_pytest: bool) -> DetectedCheck | None:
     """Return the check for tests, with pytest or unittest; None if there are none."""
     python = place.python
     files = list(_test_files(place.root))
@@ -165,14 +172,14 @@ def _tests(place: Place, has_pytest: bool) -> Check | None:
         missing = need(f"{python} -c 'import pytest'", place.lacks("pytest"))
         # 2: a test file cannot be imported; 5: there are no tests.
         script = f"{missing}\n{command}"
-        return Check("pytest", command, script, (1, 2, 5), **place.needs("pytest"))
+        return DetectedCheck("pytest", command, script, (1, 2, 5), **place.needs("pytest"))
     if not files:
         return None
     below = "tests" if all(folder for folder, _ in files) else ""
     packaged = not below or os.path.exists(os.path.join(place.root, below, "__init__.py"))
     command = f"{python} -m unittest" + ("" if packaged else f" discover -s {below}")
     script = _unittest(python, command, "" if packaged else below)
-    return Check("unittest", command, script, **place.needs(""))
+    return DetectedCheck("unittest", command, script, **place.needs(""))
 
 
 def _test_files(root: str) -> Iterator[tuple[str, str]]:
@@ -195,21 +202,23 @@ def _unittest(python: str, command: str, below: str) -> str:
     return f"{need(probe, 'unittest found no tests')}\n{command}"
 
 
-def _ruff(place: Place) -> Check:
+def _ruff(place: PythonProject) -> DetectedCheck:
     """Return the check that fixes what ruff can fix, and fails if something is left."""
     ruff = place.program("ruff")
     command = f"{ruff} check --fix ."
     missing = need(f"{ruff} --version > /dev/null", "ruff is not installed")
-    return Check("ruff", command, f"{missing}\n{command}", needs=ruff.split()[0])
+    return DetectedCheck("ruff", command, f"{missing}\n{command}", needs=ruff.split()[0])
 
 
-def _mypy(place: Place, project: dict[str, Any]) -> Check:
+def _mypy(place: PythonProject, project: dict[str, Any]) -> DetectedCheck:
     """Return the check that counts type errors with mypy."""
     python = place.python
     command = f"{python} -m mypy{_target(place.root, project)}"
     missing = need(f"{python} -c 'import mypy'", place.lacks("mypy"))
     script = count(command, "mypy", ": error:", "1")
-    return Check("mypy", command, f"{missing}\n{script}", counts=True, **place.needs("mypy"))
+    return DetectedCheck(
+        "mypy", command, f"{missing}\n{script}", counts=True, **place.needs("mypy")
+    )
 
 
 def _target(root: str, project: dict[str, Any]) -> str:

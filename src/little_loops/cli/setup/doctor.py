@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from little_loops.cli.options import OutputArgs
-from little_loops.cli.setup.checkup import PROBE_S, CheckupInputs, Finding, Level, examine
+from little_loops.cli.setup.checkup import PROBE_S, CheckupInputs, CheckupResult, Level, examine
 from little_loops.cli.setup.impostor import impostor_version
 from little_loops.errors import FAILED, OK
 from little_loops.hosts.programs import find_program
@@ -91,11 +91,11 @@ def version_of(argv: Sequence[str], within_s: float = PROBE_S) -> tuple[int, str
     return child.returncode, out.decode("utf-8", "replace")
 
 
-def count(findings: Sequence[Finding], level: Level) -> int:
+def count(findings: Sequence[CheckupResult], level: Level) -> int:
     return sum(finding.level == level for finding in findings)
 
 
-def page(findings: Sequence[Finding], style: Style, *, only_bad: bool = False) -> list[str]:
+def page(findings: Sequence[CheckupResult], style: Style, *, only_bad: bool = False) -> list[str]:
     """Return the lines about the findings, only bad ones if `only_bad`, and a summary."""
     lines = []
     for group in _grouped(findings):
@@ -108,20 +108,20 @@ def page(findings: Sequence[Finding], style: Style, *, only_bad: bool = False) -
     return [*lines, summary(findings)]
 
 
-def _grouped(findings: Sequence[Finding]) -> list[list[Finding]]:
+def _grouped(findings: Sequence[CheckupResult]) -> list[list[CheckupResult]]:
     """Group findings that are ok and belong together on one line."""
-    groups: dict[object, list[Finding]] = {}
+    groups: dict[object, list[CheckupResult]] = {}
     for place, finding in enumerate(findings):
         alone = finding.level != "ok" or not finding.together
         groups.setdefault(place if alone else finding.together, []).append(finding)
     return list(groups.values())
 
 
-def _text_of(finding: Finding) -> str:
+def _text_of(finding: CheckupResult) -> str:
     return f"{finding.text}: {finding.cause}" if finding.cause else finding.text
 
 
-def summary(findings: Sequence[Finding]) -> str:
+def summary(findings: Sequence[CheckupResult]) -> str:
     """Return the numbers of problems and warnings."""
     problems, warnings = count(findings, "problem"), count(findings, "warning")
     text = [
@@ -132,7 +132,7 @@ def summary(findings: Sequence[Finding]) -> str:
     return ", ".join(text) or "no problems"
 
 
-def document(findings: Sequence[Finding]) -> dict[str, object]:
+def document(findings: Sequence[CheckupResult]) -> dict[str, object]:
     """Return the findings as JSON data."""
     keys = ("id", "level", "text", "cause", "fix")
     return {

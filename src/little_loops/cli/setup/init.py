@@ -14,8 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from little_loops.authoring.load import load
+from little_loops.authoring.loop_tests import first_tests
 from little_loops.cli.options import Args, count, flag, value
-from little_loops.cli.setup.detect import Check, Found, read_environment
+from little_loops.cli.setup.detect import DetectedCheck, DetectedProject, read_environment
 from little_loops.cli.setup.init_evidence import (
     NOTHING,
     Written,
@@ -23,18 +24,27 @@ from little_loops.cli.setup.init_evidence import (
     evidence_for,
     protected,
 )
-from little_loops.cli.setup.python_sources import PATH, SOURCES, seeing_sources
-from little_loops.definitions.evidence_checks import repository_of
+from little_loops.cli.setup.python_sources import PATH, SOURCES, with_sources_on_path
 from little_loops.definitions.loading import name_of, shown_path
+from little_loops.definitions.loop_templates import TEMPLATES
 from little_loops.errors import OK, UsageError
-from little_loops.records import NamedTuple
 from little_loops.reporting.escape import visible
 from little_loops.runs.folders import make_folder
 from little_loops.runs.layout import RUNNING
-from little_loops.runs.project import LOOPS, SUFFIXES, files_named, find_project, loop_files
+from little_loops.runs.project import (
+    LOOPS,
+    SUFFIXES,
+    TEST_SUFFIXES,
+    TESTS,
+    files_named,
+    find_project,
+    loop_files,
+    loops_of,
+)
 from little_loops.system.files import failure
 from little_loops.system.plain_files import read_plain
-from little_loops.terminal.console import ascii_only, say, talk
+from little_loops.terminal.console import ascii_only, can_ask, say, talk
+from little_loops.trees.repository_files import repository_of
 
 PROBE_S = 5.0
 SCHEMA = ".schema.json"
@@ -48,24 +58,7 @@ EXAMPLES = (
 )
 
 
-class Template(NamedTuple):
-    """A loop that can be written: its name, its purpose, and what to do before it is run."""
-
-    loop: str
-    title: str
-    first: str = ""
-    needs_agent: bool = True
-
-
-TEMPLATES: Mapping[str, Template] = {
-    "tests": Template("fix-tests", "fix failing tests"),
-    "lint": Template("fix-lint", "lint until clean"),
-    "types": Template("fix-types", "type errors to zero"),
-    "relay": Template("implement-plan", "hand a plan to fresh agents", "write plan.md"),
-    "deploy": Template("safe-deploy", "deploy, roll back on failure", needs_agent=False),
-    "empty": Template("my-loop", "empty, to edit", needs_agent=False),
-}
-
+TEMPLATE_FILES = os.path.join(os.path.dirname(__file__), "templates")
 
 # Other names for the templates, including those of the loops.
 ALSO = {
@@ -110,7 +103,7 @@ def main(argv: Sequence[str]) -> int:
     _check_free(template.loop, root)
     written, warnings = NOTHING, list[str]()
     if name == "tests" and found.checks.tests is not None:
-        tests = seeing_sources(found.checks.tests, root, os.environ, can_import)
+        tests = with_sources_on_path(found.checks.tests, root, os.environ, can_import)
         found = found._replace(checks=found.checks._replace(tests=tests.check))
         warnings += [tests.warning] if tests.warning else []
         if tests.installed and not tests.warning and not args.quiet:
@@ -127,8 +120,11 @@ def main(argv: Sequence[str]) -> int:
     text = render_loop(name, found, written)
     _check_valid(text, template.loop)
     new = {shown_path(path): why for path, why in write(root, template.loop, text).items()}
+    width = max(map(len, new))
+    tests_of_loop = write_tests(root, template.loop, render_tests(name, found))
+    new |= {shown_path(path): why for path, why in tests_of_loop.items()}
     for path, why in new.items():
-        say(f"wrote {path:<{max(map(len, new))}}   ({why})")
+        say(f"wrote {path:<{width}}   ({why})")
     if not args.quiet:
         for warning in [*warnings, *_warnings(name, found)]:
             talk(f"warning: {warning}")
@@ -136,7 +132,7 @@ def main(argv: Sequence[str]) -> int:
     return OK
 
 
-def _evidence(name: str, check: Check, root: str, args: InitArgs) -> Written:
+def _evidence(name: str, check: DetectedCheck, root: str, args: InitArgs) -> Written:
     """Return what to write about evidence: protected files in git; a clean copy if it works."""
     in_git = repository_of(root) is not None
     protect = (protected(root) if name == "tests" else configuration(root)) if in_git else ()
@@ -145,12 +141,12 @@ def _evidence(name: str, check: Check, root: str, args: InitArgs) -> Written:
     return evidence_for(check, root, protect, quiet=bool(args.quiet))
 
 
-def _may_try(check: Check, args: InitArgs) -> bool:
+def _may_try(check: DetectedCheck, args: InitArgs) -> bool:
     """Return whether to try the check.
 
     False with `--no-try`. At a terminal, and without `--yes`, the user is asked.
     """
-    if args.no_try or args.yes or not _can_ask():
+    if args.no_try or args.yes or not can_ask():
         return not args.no_try
     sys.stderr.write(
         f"The check is `{visible(check.command, newlines=False)}`.\n"
@@ -160,7 +156,7 @@ def _may_try(check: Check, args: InitArgs) -> bool:
     return sys.stdin.readline().strip().lower() in ("", "y", "yes")
 
 
-def _warnings(name: str, found: Found) -> Iterator[str]:
+def _warnings(name: str, found: DetectedProject) -> Iterator[str]:
     """Yield a warning for each program that the loop needs and that is not installed."""
     check = _check_of(name, found)
     if check is not None and not check.is_installed:
@@ -217,7 +213,7 @@ def can_import(root: str, python: str, package: str) -> bool:
     return done.returncode == 0
 
 
-def _show_found(found: Found) -> None:
+def _show_found(found: DetectedProject) -> None:
     """Print what was found in the project, and what its checks need but is not installed."""
     talk(f"Found: {in_words(found, '-' if ascii_only(sys.stderr) else '·')}")
     missing = [check.program for check in found.checks if check and not check.is_installed]
@@ -225,7 +221,7 @@ def _show_found(found: Found) -> None:
         talk(f"Not installed: {', '.join(dict.fromkeys(missing))}")
 
 
-def in_words(found: Found, dot: str) -> str:
+def in_words(found: DetectedProject, dot: str) -> str:
     """Describe what was found: `python (pyproject.toml), pytest, ruff · git · claude`."""
     seen = [f"{language.name} ({language.seen_by})" for language in found.languages]
     seen += [check.tool for check in found.checks if check is not None and check.is_installed]
@@ -235,7 +231,7 @@ def in_words(found: Found, dot: str) -> str:
     return f" {dot} ".join(parts)
 
 
-def fitting(found: Found) -> list[str]:
+def fitting(found: DetectedProject) -> list[str]:
     """Return the templates for this project, the best first, those with missing tools last."""
     known = [(name, check) for name, check in found.checks._asdict().items() if check is not None]
     known.sort(key=lambda each: not each[1].is_installed)
@@ -246,7 +242,7 @@ def fitting(found: Found) -> list[str]:
 # ── choosing ───────────────────────────────────────────────────────────────────────────────────
 
 
-def _choose(found: Found, root: str, *, yes: bool) -> str:
+def _choose(found: DetectedProject, root: str, *, yes: bool) -> str:
     """Return the template to write: the best, or the one that the user chooses.
 
     Raises `UsageError` if the user cannot be asked, or does not answer.
@@ -254,7 +250,7 @@ def _choose(found: Found, root: str, *, yes: bool) -> str:
     names = fitting(found)
     if yes:
         return names[0]
-    if not _can_ask():
+    if not can_ask():
         raise UsageError(
             "cannot ask which loop to write, because there is no terminal",
             f"`--yes` writes `{names[0]}`, `--template NAME` writes one of: {', '.join(names)}",
@@ -262,11 +258,7 @@ def _choose(found: Found, root: str, *, yes: bool) -> str:
     return _ask(names, found, root)
 
 
-def _can_ask() -> bool:
-    return sys.stdin.isatty() and sys.stderr.isatty() and not os.environ.get("CI")
-
-
-def _ask(names: Sequence[str], found: Found, root: str) -> str:
+def _ask(names: Sequence[str], found: DetectedProject, root: str) -> str:
     """Ask the user which template to write, until the answer is valid.
 
     Raises `UsageError` at the end of the input.
@@ -291,16 +283,16 @@ def _ask(names: Sequence[str], found: Found, root: str) -> str:
         talk(f"enter a number from 1 to {len(names)}")
 
 
-def _command_of(check: Check) -> str:
+def _command_of(check: DetectedCheck) -> str:
     return check.command if check.is_installed else f"{check.command}   (not installed)"
 
 
-def _check_of(name: str, found: Found) -> Check | None:
-    check: Check | None = getattr(found.checks, name, None)
+def _check_of(name: str, found: DetectedProject) -> DetectedCheck | None:
+    check: DetectedCheck | None = getattr(found.checks, name, None)
     return check
 
 
-def _next_step(name: str, found: Found, written: Written) -> str:
+def _next_step(name: str, found: DetectedProject, written: Written) -> str:
     """Return the hint about what to do next."""
     template = TEMPLATES[name]
     what = "tests" if name == "tests" else "check"
@@ -314,11 +306,11 @@ def _next_step(name: str, found: Found, written: Written) -> str:
 # ── filling in ─────────────────────────────────────────────────────────────────────────────────
 
 
-def render_loop(name: str, found: Found, evidence: Written = NOTHING) -> str:
+def render_loop(name: str, found: DetectedProject, evidence: Written = NOTHING) -> str:
     """Return the text of a loop file for this project."""
     check = _check_of(name, found) or _placeholder_check(name)
     by_exit = name == "types" and _check_of(name, found) is not None and not check.counts
-    path = os.path.join(os.path.dirname(__file__), "templates", _file(name, by_exit=by_exit))
+    path = os.path.join(TEMPLATE_FILES, _file(name, by_exit=by_exit))
     text = read_plain(path).decode()
     tests = found.checks.tests
     return fill(
@@ -336,14 +328,23 @@ def render_loop(name: str, found: Found, evidence: Written = NOTHING) -> str:
     )
 
 
+def render_tests(name: str, found: DetectedProject) -> str:
+    """Return the text of a test file for the loop of a template."""
+    check = _check_of(name, found) or _placeholder_check(name)
+    by_exit = name == "types" and _check_of(name, found) is not None and not check.counts
+    if name in ("tests", "lint") or by_exit:
+        return first_tests(TEMPLATES[name].loop, check.fails[0])
+    return read_plain(os.path.join(TEMPLATE_FILES, name + TEST_SUFFIXES[0])).decode()
+
+
 def _file(name: str, *, by_exit: bool) -> str:
     return f"{name}_by_exit.yaml" if by_exit else f"{name}.yaml"
 
 
-def _placeholder_check(name: str) -> Check:
+def _placeholder_check(name: str) -> DetectedCheck:
     """Return a check that fails until the user has written a command."""
     script = f"echo 'FATAL_ERROR: put the command for {name} into this file first'"
-    return Check("", f"(your command for {name})", script)
+    return DetectedCheck("", f"(your command for {name})", script)
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:
@@ -408,6 +409,19 @@ def write(root: str, loop: str, text: str) -> dict[str, str]:
     if os.path.join(folder, SCHEMA) in new:
         _write_new(os.path.join(folder, SCHEMA), _schema())
     return {path: "valid; its first line is for your editor", **new}
+
+
+def write_tests(root: str, loop: str, text: str) -> dict[str, str]:
+    """Write tests of a new loop, unless there are some. Return the new file and what it is."""
+    path = os.path.join(root, loops_of(root), TESTS, loop + TEST_SUFFIXES[0])
+    if os.path.lexists(path):
+        return {}
+    try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+    except OSError as error:
+        raise failure(error, "write", path) from error
+    _write_new(path, text)
+    return {path: "its tests, for `ll-loop test`"}
 
 
 def _write_new(path: str, text: str) -> None:

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from fnmatch import fnmatch
 from typing import TYPE_CHECKING
 
-from little_loops.cli.setup.detect import Check
-from little_loops.definitions.evidence_checks import repository_of
+from little_loops.cli.setup.detect import DetectedCheck
 from little_loops.records import NamedTuple
 from little_loops.reporting.escape import visible
 from little_loops.terminal.console import talk
+from little_loops.trees.repository_files import repository_of
 
 if TYPE_CHECKING:
     from little_loops.engine.clean_proof import CleanProof
@@ -93,7 +93,9 @@ class Written(NamedTuple):
 NOTHING = Written()
 
 
-def evidence_for(check: Check, root: str, protect: Sequence[str], *, quiet: bool) -> Written:
+def evidence_for(
+    check: DetectedCheck, root: str, protect: Sequence[str], *, quiet: bool
+) -> Written:
     """Try the check, print the result, and return the evidence settings for a loop that uses it.
 
     Outside of git, they are empty.
@@ -109,7 +111,7 @@ def evidence_for(check: Check, root: str, protect: Sequence[str], *, quiet: bool
 
 
 def try_in_copy(
-    check: Check, root: str, protect: Sequence[str], *, quiet: bool, shell: str = "sh"
+    check: DetectedCheck, root: str, protect: Sequence[str], *, quiet: bool, shell: str = "sh"
 ) -> CleanProof:
     """Try whether a clean copy can confirm a pass of the check; Ctrl-C skips the trial."""
     from little_loops.engine import clean_proof  # runs the check
@@ -119,7 +121,7 @@ def try_in_copy(
         command = visible(check.command, newlines=False)
         where = "" if repository_of(root) is None else " here and in a clean copy"
         talk(f"Trying `{command}`{where} (Ctrl-C skips this)")
-    tried = clean_proof.Check(check.script, check.fails, shell)
+    tried = clean_proof.CheckScript(check.script, check.fails, shell)
     progress = clean_proof.NoProgress() if quiet else Steps()
     stop = StopFlag()
     restore = listen(stop)

@@ -14,7 +14,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 
-from little_loops.cli.setup.detect import Check, names_in, read
+from little_loops.cli.setup.detect import DetectedCheck, names_in, read
 from little_loops.cli.setup.detect_python import ENVIRONMENTS
 from little_loops.fsm.schema import FSMLoop
 from little_loops.records import NamedTuple
@@ -22,7 +22,8 @@ from little_loops.records import NamedTuple
 SOURCES = "src"
 TOOLS = ("pytest", "unittest")
 PATH = f"PYTHONPATH={SOURCES} "
-CONFIGS = ("pyproject.toml", "pytest.ini", ".pytest.ini", "setup.cfg", "tox.ini")
+PYTEST = ("pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml")
+CONFIGS = ("pyproject.toml", *PYTEST, "setup.cfg", "tox.ini")
 _OWN_PATH = re.compile(r"^\s*(?:pythonpath\s*=|.*\bsys\.path\b)", re.MULTILINE)
 
 CanImport = Callable[[str, str, str], bool]
@@ -32,7 +33,7 @@ CanImport = Callable[[str, str, str], bool]
 class ProjectTests(NamedTuple):
     """A check that runs tests, and a warning if it does not see the project's files."""
 
-    check: Check
+    check: DetectedCheck
     installed: str | None = None
     warning: str | None = None
 
@@ -66,10 +67,15 @@ def _environments(root: str, environ: Mapping[str, str]) -> Iterator[str]:
         yield environ["VIRTUAL_ENV"]
 
 
-def seeing_sources(
-    check: Check, root: str, environ: Mapping[str, str], can_import: CanImport
+def with_sources_on_path(
+    check: DetectedCheck, root: str, environ: Mapping[str, str], can_import: CanImport
 ) -> ProjectTests:
-    """Return the check changed so that tests import what is in `src`, or with a warning."""
+    """Return the check with `PYTHONPATH=src` before it, if it runs tests and Python can import the
+    packages from `src`.
+
+    Otherwise it is unchanged, with a warning if the tests would import an installed copy; it is also
+    unchanged if the project sets its own path.
+    """
     names = packages(root)
     if check.tool not in TOOLS or not names or has_own_path(root):
         return ProjectTests(check)
