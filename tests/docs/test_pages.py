@@ -13,8 +13,10 @@ import pytest
 import yaml
 
 from little_loops.authoring.load import load, load_data
+from little_loops.authoring.loop_files import Library, LoopText
 from little_loops.definitions.agent_checks import agent_problems
 from little_loops.definitions.evidence_checks import evidence_problems
+from little_loops.definitions.worktree_checks import worktree_problems
 from little_loops.errors import Problem
 from tools.pages import ROOT, Block, Page, all_pages, read_page
 from tools.sessions import commands, differences, is_typed
@@ -66,14 +68,26 @@ def stem(block: Block) -> str:
     return os.path.splitext(os.path.basename(block.file or "example.yaml"))[0]
 
 
+def loops_on(page: str) -> Library:
+    """The loops of a page, for another one that names them."""
+    texts = {stem(block): block.text for block in read_page(page).blocks if block.file}
+
+    def read(name: str) -> LoopText | str:
+        text = texts.get(name)
+        return "no such loop" if text is None else LoopText(text.encode(), page, name, name)
+
+    return Library(read)
+
+
 @pytest.mark.parametrize(("page", "block"), blocks("yaml"))
 def test_yaml_is_what_it_looks_like(page: str, block: Block, tmp_path: Path) -> None:
-    definition = load(block.text, block.file or page, stem(block))
+    definition = load(block.text, block.file or page, stem(block), loops_on(page))
     of_agents: tuple[Problem, ...] = ()
     of_evidence, without_git = of_agents, of_agents
     if definition.loop is not None:
         of_agents = agent_problems(definition, str(tmp_path))
         without_git = evidence_problems(definition, str(tmp_path), {"HOME": str(tmp_path)})
+        without_git += worktree_problems(definition, str(tmp_path), {"HOME": str(tmp_path)})
         (tmp_path / ".git").mkdir()
         of_evidence = evidence_problems(definition, str(tmp_path), {"HOME": str(tmp_path)})
     if "wrong" in block.words:
@@ -168,3 +182,23 @@ def test_every_page_can_be_reached() -> None:
             ahead.append(os.path.normpath(os.path.join(os.path.dirname(path), target)))
     manual = {page for page in PAGES if not page.startswith(os.path.join("docs", "adr"))}
     assert manual - seen == set()
+
+
+TITLED = [page for page in PAGES if page.startswith(os.path.join("docs", "howto"))]
+
+
+@pytest.mark.parametrize("page", TITLED)
+def test_the_title_of_a_page_has_the_words_of_its_name(page: str) -> None:
+    words = re.findall(r"\w+", Path(ROOT, page).read_text().partition("\n")[0].lower())
+    assert set(Path(page).stem.split("-")) <= set(words)
+
+
+GLOSSARY = re.findall(
+    r"^\| \*\*(.+?)\*\* \| (.+) \|$", Path(ROOT, "docs/glossary.md").read_text(), re.MULTILINE
+)
+
+
+def test_the_glossary_has_one_line_for_each_term_in_order() -> None:
+    terms = [term for term, _ in GLOSSARY]
+    assert terms == sorted(set(terms))
+    assert [meaning for _, meaning in GLOSSARY if not meaning or ". " in meaning] == []
