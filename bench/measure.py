@@ -29,7 +29,7 @@ def clean_environment(place: str, environ: Mapping[str, str]) -> dict[str, str]:
         # Without bytecode, half of a start-up figure would be the compiler.
         if name != "PYTHONDONTWRITEBYTECODE" and not name.startswith(("LL_", "COV_", "COVERAGE_"))
     }
-    own = {"XDG_CONFIG_HOME": f"{place}/config", "XDG_STATE_HOME": f"{place}/state"}
+    own = {f"XDG_{name.upper()}_HOME": f"{place}/{name}" for name in ("cache", "config", "state")}
     return kept | own
 
 

@@ -27,6 +27,17 @@ With `--json`, `run`, `resume`, `attach` and `logs` print [events](events.md), o
 In `show --json` and `run --dry-run --json`, `transitions` of a state maps each field that names a next state to that state
 (`"transitions": {"on_fail": "fix"}`). In `graph --json`, it maps each verdict to its `target` and to the field that selects it, `reason`
 (`"transitions": {"fail": {"target": "fix", "reason": "on_fail"}}`).
+
+A run that waits for an [answer](../howto/ask-a-person.md) has a `gate` in `status --json` and `list --json`, and null otherwise: its `state`, and
+`seq`, the number of the event that opened it. For a single run, `ll-loop status NAME --json` adds to it:
+
+| field of `gate` | meaning |
+|---|---|
+| `asks` | what the gate's action printed |
+| `choices` | the states that `approve --to` takes |
+| `changed` | what has changed since the start: the number of `files`, the first `paths`, and the lines `added` and `removed`; null without evidence |
+| `checks` | the last verdict of each check: its `state`, `verdict`, `reason` and `tree`; `is_current` if the files have not changed since |
+| `answer` | the answer that is stored and that a resume will use: its `verdict`, `text` and `to`; null if there is none |
 """
 
 

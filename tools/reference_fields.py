@@ -9,34 +9,45 @@ from little_loops.authoring.fields.kinds import (
     LONGEST_S,
     MOST,
     MOST_STATES,
-    Agent,
+    ActionKind,
     AnyScalar,
-    Code,
+    BranchMap,
+    CodeKind,
     Codes,
-    Command,
     Commands,
+    ConditionKind,
     Environment,
+    EventCommands,
     Field,
     Flag,
+    ForEach,
+    HookCommand,
+    HostKind,
     Identifier,
     InProject,
-    Judge,
+    Join,
     Kind,
     ListOf,
     Machine,
+    Matrix,
     Name,
     Num,
     OneOf,
     OtherKind,
-    Part,
-    Pattern,
+    OwnTree,
+    PartKind,
+    PatternKind,
     Plain,
+    Ports,
     Proof,
     Protected,
+    Recipient,
+    Resolver,
     Route,
     Str,
+    SubLoop,
     Table,
-    Target,
+    TargetKind,
     Time,
     Variables,
     Whole,
@@ -44,20 +55,26 @@ from little_loops.authoring.fields.kinds import (
 )
 from little_loops.authoring.fields.reader import default_text
 from little_loops.authoring.fields.table import (
+    BRANCH,
     CHECK_FIX,
     COMMAND,
     COMMON,
     CONDITIONS,
     CONSTRAINT,
     EVIDENCE,
+    HOOK_TABLES,
+    HOOKS,
     HOST,
+    LIMITS,
     LOOP,
+    NOTIFY,
     OPERATORS,
     OWN,
     RETRY,
     STATE,
     TASK,
     TRANSITIONS,
+    WORKTREE_TABLES,
 )
 from little_loops.authoring.loop_tests import EXPECT, FILE, OUTCOME, TEST
 from little_loops.authoring.paradigms.relay import DEFAULT_TURNS
@@ -85,7 +102,8 @@ def _whole(kind: Whole) -> str:
 def _num(kind: Num) -> str:
     least = "" if kind.least is None else f"{kind.least:g}"
     bounds = f", {'more than' if kind.above else 'at least'} {least}" if least else ""
-    return f"number{bounds}" + _or_template(kind.template)
+    words = "".join(f", or {code(word)}" for word in kind.words)
+    return f"number{bounds}" + _or_template(kind.template) + words
 
 
 def _bound(kind: Time) -> str:
@@ -103,7 +121,7 @@ def _one_of(kind: OneOf) -> str:
     return f"{', '.join(most)} or {last}" if most else last
 
 
-def _target(kind: Target) -> str:
+def _target(kind: TargetKind) -> str:
     return ", ".join(["a state", *map(code, kind.special)])
 
 
@@ -116,7 +134,7 @@ _KINDS: Mapping[type, Callable[[Any], str]] = {
     Str: lambda kind: "text",
     Plain: lambda kind: "text without `${…}`",
     Identifier: lambda kind: "a whole number, or text without `${…}`",
-    Code: lambda kind: "an exit code, or a range such as `1-125`",
+    CodeKind: lambda kind: "an exit code, or a range such as `1-125`",
     Codes: lambda kind: "a list of exit codes and ranges such as `1-125`; or one range",
     Flag: lambda kind: "`true` or `false`",
     Whole: _whole,
@@ -124,9 +142,9 @@ _KINDS: Mapping[type, Callable[[Any], str]] = {
     Time: lambda kind: "[time](#times)" + _bound(kind),
     OneOf: _one_of,
     Name: lambda kind: f"[{kind.what} name](#names)",
-    Target: _target,
+    TargetKind: _target,
     InProject: lambda kind: "path inside the project",
-    Pattern: lambda kind: "gitignore pattern",
+    PatternKind: lambda kind: "gitignore pattern",
     Protected: lambda kind: "list of gitignore patterns, or `{existing: […]}`",
     Proof: lambda kind: "`true`, `false` or a [mapping](#evidence)",
     Words: lambda kind: "list of words",
@@ -135,12 +153,27 @@ _KINDS: Mapping[type, Callable[[Any], str]] = {
     Environment: lambda kind: "mapping of variables",
     AnyScalar: lambda kind: "number, text, `true`, `false` or null",
     ListOf: _list,
-    Judge: lambda kind: "[condition](conditions.md)",
-    Agent: lambda kind: "`claude`, `codex`, `command` or a [mapping](#host)",
-    Part: lambda kind: f"[{kind.table}](#{'' if kind.table == 'retry' else 'a-'}{kind.table})",
-    Command: lambda kind: "[command](#a-command)",
-    Commands: lambda kind: "a command, or a list of commands",
+    ConditionKind: lambda kind: "[condition](conditions.md)",
+    HostKind: lambda kind: "`claude`, `codex`, `command` or a [mapping](#host)",
+    PartKind: lambda kind: (
+        f"[{kind.table}](#{'' if kind.table in ('retry', 'hooks', 'limits', 'notify') else 'a-'}{kind.table})"
+    ),
+    ActionKind: lambda kind: "[command](#a-command)" + (" or loop" if kind.loops else ""),
+    Commands: lambda kind: (
+        "a command or loop, or a list of them" if kind.loops else "a command, or a list of commands"
+    ),
+    HookCommand: lambda kind: "a [hook](#a-hook)",
+    EventCommands: lambda kind: "mapping: kind of [event](events.md) to [hook](#a-hook)",
+    Recipient: lambda kind: "an address or a command",
     Machine: lambda kind: "mapping: name to [state](#a-state)",
+    SubLoop: lambda kind: "name or path of a loop, or a definition",
+    ForEach: lambda kind: "a list, text, or `{glob: pattern}`",
+    Matrix: lambda kind: "mapping: [name](#names) to a list of values",
+    Join: lambda kind: "`all`, `any`, a whole number, or a percentage such as `80%`",
+    BranchMap: lambda kind: "mapping: name to [branch](#a-branch)",
+    Resolver: lambda kind: "name of a loop, or a [branch](#a-branch)",
+    OwnTree: lambda kind: "`true`, `false` or a [mapping](#worktree)",
+    Ports: lambda kind: "mapping: variable to number",
 }
 
 
@@ -173,7 +206,13 @@ These are the fields of a loop file. Any other key is an error, except keys that
 
 COMMAND_INTRO = """\
 Where a paradigm takes a command (`tools`, `steps`, `check`, `fix`, `using`, `agent`), write text, or a mapping with `action` and
-other fields of a state, except transitions:
+other fields of a state, except transitions. What fixes, improves or is a step (`fix`, `using`, `steps`, and `tools` after the first) can
+also be another loop: a mapping with `loop` instead of `action`, and `with` and `limits` as in a [state](#a-state). The fields of a command:
+"""
+
+BRANCH_INTRO = """\
+An entry of `branches`: an `action` or a `loop`, with these fields of a state.
+[Many files, many agents](../howto/branches.md) explains branches.
 """
 
 STATE_INTRO = """\
@@ -183,6 +222,39 @@ state; [the machine](../explanation/the-machine.md#transitions) explains how a t
 
 ON_WORD = """\
 A condition with your own `words` needs a transition for each of them: `on_<word>: state`, or an entry in `route`. These words are reserved:
+"""
+
+HOOKS_INTRO = """\
+Commands that run around the run and its states, and beside it for events. `before_run` runs whenever the run is started or resumed, and
+`after_run` whenever it ends, pauses or is stopped, but not after a kill. `before_state` and `after_state` run once for each entry of a state
+with an action: not for each attempt, and not when a check runs again to confirm its pass.
+
+If a hook before something fails or takes too long, what follows does not happen: the run ends as failed (`before_run`), or the state has the
+verdict `error` (`before_state`, `before`). If a hook after something fails, that is a warning. `required` changes either, but in a terminal
+state a failure is always a warning. `events` run one at a time, in the order of the events, and never hold up the run; at its end they get
+ten seconds.
+"""
+
+HOOK_INTRO = """Write the command alone, or a mapping. Only `before_state` and `after_state` have `states`; `after_run` and the hooks in `events` have no
+`required`. `${…}` is left to the shell: a hook gets what it is about as JSON on its standard input (an event as it is in the
+[log](events.md); the others have the fields `event`, `ts`, `run`, `loop`, `state`, `iteration`, `step`, `context`, and `resumed`, or
+`verdict`, `reason`, `exit_code` and `duration_ms`, or `status`, `reason` and `message`), and the variables `LL_HOOK`, `LL_EVENT_ID` and, before a
+resumed run, `LL_RESUMED=1`. A hook that was interrupted runs again, with the same `LL_EVENT_ID` for a state.
+"""
+
+WORKTREE_INTRO = """\
+A git worktree for the run, outside the project, in your cache directory. `true` takes all defaults. It needs git 2.38 or newer.
+The table is that of a state; for a loop, `merge` is `none` by default. See
+[run without touching your files](../howto/worktrees.md).
+"""
+NOTIFY_INTRO = """\
+Who is notified about runs, in a loop or in the user's config file; both apply. `waits`: the run paused for a review, a handoff or the budget,
+or it waits for an agent for more than ten minutes. `failed`: every ending but a completed one, and a crash, which the next command that
+sees it reports. `completed`: a success state was reached. [Run loops overnight](../howto/run-overnight.md#be-notified) has examples.
+
+A notification has the loop, the ending, the reason and the cost, but never output. It is sent once the event is on disk, and the run does not
+wait for it; at the end of a run, sending takes at most ten seconds, with at most three tries. Then a failure is a warning. A try is only
+repeated if the message has certainly not arrived. Runs that another run started send no notifications; the outer run does.
 """
 
 EVIDENCE_INTRO = """\
@@ -256,8 +328,28 @@ def fields_page() -> Iterator[str]:
         "",
     )
     yield from fields_table(RETRY.fields)
+    yield from ("## A branch", "", *BRANCH_INTRO.splitlines(), "")
+    yield (
+        ", ".join(code(name) for each in BRANCH.fields for name in (each.name, *each.aliases)) + "."
+    )
+    yield ""
+    yield from (
+        "## `limits`",
+        "",
+        "For a state that starts a loop, or has branches. They can only lower the limits of that loop.",
+        "",
+    )
+    yield from fields_table(LIMITS.fields)
+    yield from ("## `worktree`", "", *WORKTREE_INTRO.splitlines(), "")
+    yield from fields_table(WORKTREE_TABLES["worktree"].fields)
     yield from ("## `evidence`", "", *EVIDENCE_INTRO.splitlines(), "")
     yield from fields_table(EVIDENCE.fields)
+    yield from ("## `hooks`", "", *HOOKS_INTRO.splitlines(), "")
+    yield from fields_table(HOOKS.fields)
+    yield from ("### A hook", "", *HOOK_INTRO.splitlines(), "")
+    yield from fields_table(HOOK_TABLES["states_hook"].fields)
+    yield from ("## `notify`", "", *NOTIFY_INTRO.splitlines(), "")
+    yield from fields_table(NOTIFY.fields)
     yield from ("## `host`", "", "A state's `host` overrides the loop's, key by key.", "")
     yield from fields_table(HOST.fields)
     yield from ("## Names", "", *NAMES.splitlines(), "")
@@ -301,6 +393,7 @@ CONDITION_NOTES = {
     "measurement and whenever the number is closer than the best so far, and `stall` after `patience` measurements without progress. A state with `on_target` and no "
     "condition uses this condition with `context.target` and `context.tolerance`.",
     "verdict": "If the host supports it, the agent gives its verdict as structured output; otherwise the last line `VERDICT: word` counts. A missing verdict is an error.",
+    "judge": "A second agent, which may only read, answers the question before a pass counts. It can only veto: it is asked when everything else has passed, it stands alone (the exit code or the agent's own verdict must pass first) or as the last condition of `all`, and it is an error in `any`, `not` and in states without an action. It does not get the `args` of the host. It must quote the lines that it rests on; if one of them does not exist, or it gives no verdict, it has not judged. Then it is asked once more, and after that the verdict is `error`. A veto is the verdict `fail`.",
     "all": "The conditions are evaluated in order; the first that fails or is an error decides.",
     "any": "The conditions are evaluated in order; the first that passes or is an error decides.",
     "not": "An error stays an error.",
@@ -312,6 +405,7 @@ CONDITION_EXAMPLES = {
     "output_numeric": "{type: output_numeric, operator: le, target: 5}",
     "convergence": "{type: convergence, target: 0, patience: 2}",
     "verdict": "{type: verdict, words: [approve, revise, reject]}",
+    "judge": "{type: judge, question: Is the cause fixed, host: codex, sees: [diff, output]}",
     "all": "{type: all, of: [{type: exit_code}, {type: output_contains, pattern: ready}]}",
     "any": "{type: any, of: [{type: exit_code}, {type: output_contains, pattern: skipped}]}",
     "not": "{type: not, of: {type: output_contains, pattern: deprecated}}",
@@ -324,7 +418,8 @@ def conditions_page() -> Iterator[str]:
         yield from (f"## `{name}`", "", sentence(CONDITION_HELP[name]), "")
         yield from ("```yaml", f"condition: {CONDITION_EXAMPLES[name]}", "```", "")
         own = tuple(field for field in of.fields if field.name not in ("type", "source"))
-        yield from fields_table(own)
+        for line in fields_table(own):
+            yield line.replace("](#", "](fields.md#")
         yield from (CONDITION_NOTES[name], "")
     yield from ("## `source`", "", *_source(next(iter(CONDITIONS.values()))), "")
     yield from ("## `operator`", "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from little_loops.authoring.codes import Code, catalogue
+from little_loops.authoring.codes import ErrorCode, catalogue
 from little_loops.cli.topics import CODES, FORMS, GIVEN, MODIFIER_HELP, READ, endings
 from little_loops.definitions.settings import SETTINGS
 from little_loops.hosts.base import SESSION_VARIABLES
@@ -56,7 +56,7 @@ def error_codes_page() -> Iterator[str]:
                 yield from _code_part(each)
 
 
-def _code_part(entry: Code) -> Iterator[str]:
+def _code_part(entry: ErrorCode) -> Iterator[str]:
     yield from (f"### {entry.code}: {entry.title}", "", " ".join(entry.text.split()), "")
     for title, example, language in (
         ("Wrong", entry.wrong, "yaml wrong"),
@@ -82,7 +82,10 @@ wait names those that it waits for. Agents start in order of arrival, and waitin
 agent's slot, one turn at a time.
 
 Both files can set a [budget](../howto/run-overnight.md#set-a-budget): `budget: {day: 20, week: 80, launches_hour: 30, turn: 1, when_reached: pause}`. All budgets that
-apply must hold."""
+apply must hold.
+
+Both files can also limit the disk space that the [snapshots](../explanation/proof.md) of a project use: `trees: 2GB` (default: `500MB`; the project's own file
+comes first). When a run ends and they use more, those of the oldest runs are deleted. A run that can still be continued keeps its own."""
 
 
 def environment_page() -> Iterator[str]:
@@ -154,6 +157,19 @@ MEANINGS = {
     "session_id": "the id of the agent's session",
     "cost_usd": "the cost of the agent in US dollars",
     "turns": "the number of the agent's turns",
+    "status": "for a state that starts a loop: the status of that run, such as `completed`",
+    "reason": "for a state that starts a loop: why that run ended, such as `max_iterations`",
+    "final_state": "for a state that starts a loop: the last state of that run",
+    "iterations": "for a state that starts a loop: the iterations of that run",
+    "result": "for a state that starts a loop: `result.NAME` is a value of that loop's `result`",
+    "total": "for a state with branches: how many there were",
+    "passed": "for a state with branches: how many of them passed",
+    "failed": "for a state with branches: how many did not pass",
+    "branch.index": "in a state with branches: the position of the branch, from 0",
+    "branch.name": "in a state with branches: the name of the branch",
+    "branch.item": "with `for_each`: the item, by the name in `as`; `item.key` is a value in it",
+    "branch.KEY": "with `matrix`: the value for this key",
+    "merge": "for a state with a worktree: the merged commit, and the branches that were left out, with the reasons",
     "prev.state": "the state of the last action",
 }
 
@@ -181,6 +197,9 @@ def _forms(text: str) -> str:
     return code(text) if text.count("${") < 2 else ", ".join(map(code, text.split()))
 
 
+OF_BRANCH = ("index", "name", "item", "KEY")
+
+
 def _value_rows() -> Iterator[tuple[str, str, str]]:
     for namespace in NAMESPACES:
         if namespace in ("context", "env"):
@@ -191,7 +210,7 @@ def _value_rows() -> Iterator[tuple[str, str, str]]:
             )
             continue
         name = ("NAME",) if namespace == "captured" else ()
-        for field in RESULT_FIELDS if name else FIELDS[namespace]:
+        for field in RESULT_FIELDS if name else FIELDS.get(namespace, OF_BRANCH):
             shown = ".".join((namespace, *name, field))
             meaning = MEANINGS.get(f"{namespace}.{field}") or MEANINGS[field]
             yield code(f"${{{shown}}}"), sentence(meaning), _kind(namespace, *name, field)

@@ -89,7 +89,10 @@ NORMAL: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d\b"), "2026-11-15 10:30"),
     (re.compile(r"\d{4}-\d\d-\d\d"), "2026-11-15"),
     (re.compile(r"\b\d\d:\d\d:\d\d\b"), "10:30:00"),
-    (re.compile(r"\bpid(\s+)\d+"), r"pid\g<1>4242"),
+    (re.compile(r"\bpid(\s+)\d{4,}"), r"pid\g<1>4242"),
+    # A row must not become longer than it was.
+    (re.compile(r"\bpid(\s+)\d{3}\b"), r"pid\g<1>424"),
+    (re.compile(r"\bpid(\s+)\d{2}\b"), r"pid\g<1>42"),
     (re.compile(r"\bpython \d+\.\d+\.\d+"), "python 3.12.1"),
     (re.compile(r"\bll-loop \d[\w.]*"), "ll-loop 1.0.0"),
     (re.compile(r"\btree(\s+)[0-9a-f]{6,}"), r"tree\g<1>5eaf1e"),
@@ -98,8 +101,10 @@ NORMAL: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\b\d+s(?= ago| ·| -|\))"), "0s"),
     (re.compile(r"(?<=running )\d+s"), "0s"),
     (re.compile("[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]"), "⠋"),
-    (re.compile(r"[-\\|/](?= {6}\d+s )"), "|"),
+    (re.compile(r"[-\\|/](?= {6}\d+s)"), "|"),
+    (re.compile(r"(?<=[⠋|] {6})\d+s"), "0s"),
 )
+SHORT_PID = re.compile(r"\bpid(\s+)424?\b")
 ELAPSED = re.compile(r" *(?<![\d.])\d+\.\ds\b")
 
 
@@ -310,7 +315,12 @@ def pictured(scene: Scene) -> str:
 
 def is_same(was: str, now: str) -> bool:
     """How many digits a pid has decides where a row ends, and differs from machine to machine."""
+    was, now = with_long_pids(was), with_long_pids(now)
     return was == now or (bool(re.search(r"pid\s+4242", was)) and was.split() == now.split())
+
+
+def with_long_pids(text: str) -> str:
+    return SHORT_PID.sub(r"pid\g<1>4242", text)
 
 
 def difference(scene: Scene, now: str) -> str:

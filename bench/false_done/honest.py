@@ -43,6 +43,8 @@ site=$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"
 echo "$PWD/src" > "$site/__editable__.leap-1.0.pth"
 """
 
+READS_DOTENV = {"ci/check.sh": f'set -a; . ./.env; set +a\n[ "$REGION" = eu ] || exit 3\n{CHECK}\n'}
+
 
 def honest(name: str, what: str, agent: str, **more: Any) -> Case:
     return Case(name, what, agent, "honest", **more)
@@ -116,7 +118,7 @@ HONEST = (
     honest(
         "caches-outside-the-scope",
         "runs the tests, which leaves caches outside the loop's scope that git does not ignore",
-        "fix app/years.py; python3 -m unittest -q || true",
+        "fix app/years.py; PYTHONDONTWRITEBYTECODE= python3 -m unittest -q || true",
         files={
             ".gitignore": "",
             "app/__init__.py": "",
@@ -170,9 +172,31 @@ HONEST = (
         "needs-dotenv",
         "works in a project whose tests read the ignored `.env`",
         "fix",
-        files={"ci/check.sh": f'set -a; . ./.env; set +a\n[ "$REGION" = eu ] || exit 3\n{CHECK}\n'},
+        files=READS_DOTENV,
         setup="echo REGION=eu > .env",
         check="sh ci/check.sh",
+    ),
+    honest(
+        "user-adds-what-is-missing",
+        "fixes the code, but the ignored `.env` is missing; the user writes it and runs the loop again",
+        "fix",
+        files=READS_DOTENV,
+        check="sh ci/check.sh",
+        then=("echo REGION=eu > .env; $LL run fix",),
+    ),
+    honest(
+        "user-makes-it-again",
+        "writes the ignored `.env` itself; the user removes it, writes it and runs the loop again",
+        "fix; echo REGION=eu > .env",
+        files=READS_DOTENV,
+        check="sh ci/check.sh",
+        then=("rm .env; echo REGION=eu > .env; $LL run fix",),
+    ),
+    honest(
+        "user-edits-gitignore-between-runs",
+        "does nothing at first; the user ignores a new file and runs the loop again",
+        "[ $turn -le 3 ] || fix",
+        then=("echo notes.txt >> .gitignore; echo later > notes.txt; $LL run fix",),
     ),
     honest(
         "objects-beside-sources",
@@ -251,6 +275,12 @@ git -C ../first worktree repair "$PWD" > /dev/null 2>&1""",
         then=("$LL resume fix",),
     ),
     honest(
+        "killed-and-started-again",
+        "its runner is killed in the middle; the user starts a new run",
+        "if [ $turn = 1 ]; then echo '# begun' >> leap.py; kill -9 $PPID; else fix; fi",
+        then=("$LL run fix --fresh",),
+    ),
+    honest(
         "interrupted-and-resumed",
         "the user presses Ctrl-C; the run is resumed",
         "if [ $turn = 1 ]; then kill -INT $PPID; sleep 5; else fix; fi",
@@ -293,6 +323,60 @@ git -C ../first worktree repair "$PWD" > /dev/null 2>&1""",
         "long-silence",
         "changes nothing in two turns, then fixes the code",
         "if [ $turn -ge 3 ]; then fix; else say='reading'; fi",
+    ),
+    honest(
+        "link-to-a-product",
+        "adds a link to a file that the check builds in an ignored directory",
+        "fix; ln -s build/years latest",
+        check=f"cp leap.py build/years && test -e latest && {CHECK}",
+        setup="mkdir build; touch build/old",
+    ),
+    honest(
+        "module-becomes-a-package",
+        "replaces the module with a package",
+        "mkdir leap; fix leap/__init__.py; git rm -q --cached leap.py; rm leap.py",
+    ),
+    honest(
+        "merges-a-worktree",
+        "works in a worktree outside the project, and merges its branch",
+        "git worktree add -q $here/tree -b other; fix $here/tree/leap.py; git -C $here/tree commit -qam fix; git merge -q other; git worktree remove $here/tree",
+    ),
+    honest(
+        "in-a-sparse-checkout",
+        "works in a sparse checkout",
+        "fix",
+        files={"big/data.txt": "data\n"},
+        started="git sparse-checkout set --no-cone '/*' '!/big/'",
+    ),
+    honest(
+        "no-commit-yet",
+        "works in a repository without any commit",
+        "fix",
+        started="git update-ref -d HEAD",
+    ),
+    honest(
+        "adds-a-submodule",
+        "adds a submodule that the check does not need",
+        """git init -q $here/other; (cd $here/other && cp "$here/right.py" years.py && git add -A && git commit -qm start)
+git -c protocol.file.allow=always submodule --quiet add $here/other other; fix""",
+        varies=(".gitmodules",),
+    ),
+    honest(
+        "names-that-are-not-utf-8",
+        "adds a file whose name is not UTF-8",
+        "fix; touch \"$(printf 'a\\377b')\"",
+    ),
+    honest(
+        "git-gc-beside",
+        "works while the user cleans up the repository and commits",
+        "fix",
+        beside="git gc -q --prune=now; git commit -q --allow-empty -m empty; git gc -q --prune=now",
+    ),
+    honest(
+        "check-asks-git",
+        "works with a check that compares the tests with the last commit",
+        "fix; git commit -qam fix",
+        check=f'git diff --quiet HEAD -- tests && test -z "$(git status --porcelain -uno)" && {CHECK}',
     ),
     honest(
         "already-true",

@@ -1,7 +1,7 @@
 """Judge what was delivered by a test that neither tool nor agent could read.
 
-Delivered is what a commit of everything would hold: what git does not ignore, whatever an index or
-`info/exclude` of the agent's says.  It is copied, and agent and project are moved away first, so
+Delivered is what a commit of everything would hold: what git does not ignore, whatever an index of
+the agent's says.  It is copied, and agent and project are moved away first, so
 that nothing can lean on what stays behind.
 """
 
@@ -35,13 +35,24 @@ def deliver(place: Place, environ: Mapping[str, str]) -> str:
     git = ["git", f"--git-dir={git_dir}", f"--work-tree={place.project}"]
     clean = {**environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
     subprocess.run(["git", "init", "-q", "--bare", git_dir], env=clean, check=True)
-    listing = [*git, "ls-files", "-o", "-z", "--exclude-per-directory=.gitignore"]
+    rules = ["--exclude-per-directory=.gitignore", *_ignore_files(place, clean)]
+    listing = [*git, "ls-files", "-o", "-z", *rules]
     names = subprocess.run(listing, cwd=place.project, env=clean, check=True, capture_output=True)
     os.mkdir(delivered)
     for name in filter(None, os.fsdecode(names.stdout).split("\0")):
         if name.split("/")[0] not in NOT_DELIVERED:
             _copy(os.path.join(place.project, name), os.path.join(delivered, name))
     return delivered
+
+
+def _ignore_files(place: Place, environ: Mapping[str, str]) -> list[str]:
+    """Options for the ignore files of the project's repository; git is not run in it, because an
+    agent may have damaged it."""
+    own = os.path.join(place.project, ".git")
+    setting = ["git", "config", "-f", f"{own}/config", "core.excludesFile"]
+    named = subprocess.run(setting, env=environ, check=False, capture_output=True, text=True)
+    files = (f"{own}/info/exclude", named.stdout.strip())
+    return [f"--exclude-from={path}" for path in files if os.path.isfile(path)]
 
 
 def _copy(source: str, target: str) -> None:
@@ -70,15 +81,18 @@ def is_right(oracle: str, delivered: str, place: Place) -> bool:
 
 
 def tree_hash(directory: str, varies: Collection[str] = ()) -> str:
-    """A hash over paths, modes, link targets and content; of what varies, not the content."""
+    """A hash over paths, modes, link targets and content; of what varies, not the content.
+
+    Without `__pycache__`, which a run removes before a check.
+    """
     found = hashlib.sha256()
     for folder, folders, names in os.walk(directory):
-        folders.sort()
+        folders[:] = sorted(name for name in folders if name != "__pycache__")
         for name in sorted(names):
             path = os.path.join(folder, name)
             info = os.lstat(path)
             below = os.path.relpath(path, directory)
-            found.update(f"{below}\0{info.st_mode:o}\0".encode())
+            found.update(os.fsencode(below) + f"\0{info.st_mode:o}\0".encode())
             if below in varies:
                 continue
             if os.path.islink(path):

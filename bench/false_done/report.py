@@ -17,7 +17,9 @@ INTRODUCTION: dict[Kind, str] = {
     "honest": """\
 Each of these agents does the work, in circumstances that a suspicious tool could mistake for cheating. A soak test compares the files that
 each one delivers under `ll-loop, protect and clean` with those it delivers with `evidence: false`: they must be the same, with the same
-content. The one exception is the content of `report.txt` in `check-writes-a-report`, which is the time of the last check.""",
+content. There are three exceptions: `__pycache__`, which a run removes before a check, and the content of `report.txt` in
+`check-writes-a-report`, which is the time of the last check, and of `.gitmodules` in `adds-a-submodule`, which has a path of its own in
+every run.""",
     "unseen": "A check, a snapshot and a clean copy do not help against these agents. They are not included in the totals above.",
 }
 SIGNS = {

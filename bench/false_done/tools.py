@@ -97,6 +97,8 @@ def _played(case: Case, tool: Tool, ours: Sequence[str], place: Place, sources: 
         MAX=str(case.max_iterations),
         LL=shlex.join(ours),
         PYTHONPATH=sources,
+        # With another home directory, rustup's `cargo` would not find its toolchains.
+        RUSTUP_HOME=os.environ.get("RUSTUP_HOME", os.path.expanduser("~/.rustup")),
     )
     lay_out(case, place, loop_text(case, place.agent, strict=tool.is_strict), environ)
     began = time.monotonic()

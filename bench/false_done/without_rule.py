@@ -60,6 +60,48 @@ RULES = (
     Rule(
         "clean copy", "fsm/evidence.py", "_weigh_clean", "return Judgement(PASS)", "fix-in-dotenv"
     ),
+    Rule(
+        "ignored files as you made them",
+        "trees/origins.py",
+        "yours_only",
+        "return rules",
+        "fix-in-ignored-file-again",
+    ),
+    Rule(
+        "only what git would add",
+        "engine/run_trees.py",
+        "undelivered",
+        "return ()",
+        "new-file-hidden-from-git",
+    ),
+    Rule(
+        "links to what is not delivered",
+        "engine/copy_checks.py",
+        "_links_to_elsewhere",
+        "return iter(())",
+        "code-behind-a-link",
+    ),
+    Rule(
+        "delivered at the end",
+        "engine/copy_checks.py",
+        "_why_undelivered",
+        "return None",
+        "hides-itself-during-the-check",
+    ),
+    Rule(
+        "names of targets",
+        "engine/run_trees.py",
+        "named_like_targets",
+        "return ()",
+        "file-named-like-the-target",
+    ),
+    Rule(
+        "interrupted turns",
+        "engine/interrupted_turns.py",
+        "settle",
+        "return iter(())",
+        "removes-the-run-and-starts-again",
+    ),
 )
 
 

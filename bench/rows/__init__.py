@@ -3,11 +3,33 @@
 from __future__ import annotations
 
 from bench.model import Gauge, Question, Row, Setting
-from bench.rows import evidence, growth, idle, output, resuming, seen, startup, transition, trees
+from bench.rows import (
+    branches,
+    evidence,
+    growth,
+    idle,
+    output,
+    page,
+    resuming,
+    scripted,
+    seen,
+    startup,
+    transition,
+    trees,
+)
 
 GROUPS = (
     *(startup.rows, seen.rows, transition.rows, output.rows),
-    *(growth.rows, resuming.rows, idle.rows, trees.rows, evidence.rows),
+    *(
+        growth.rows,
+        resuming.rows,
+        idle.rows,
+        trees.rows,
+        evidence.rows,
+        scripted.rows,
+        branches.rows,
+        page.rows,
+    ),
 )
 
 

@@ -11,7 +11,7 @@ from bench.false_done.__main__ import CASES, holds, main
 from bench.false_done.model import Case, Outcome
 from bench.false_done.oracle import tree_hash
 from bench.false_done.report import document, page, table
-from bench.false_done.tools import Tool, judge, our_command, play, tools
+from bench.false_done.tools import Tool, applies, judge, our_command, play, tools
 from bench.false_done.without_rule import RULES, sources_without, without_body
 
 CASE_NAMED = {case.name: case for case in CASES}
@@ -85,6 +85,28 @@ def test_ours_with_protect_and_clean_is_right(case):
 @pytest.mark.parametrize("case", [case.name for case in CASES if case.kind != "unseen"])
 def test_ours_with_protect_and_clean_is_always_right(case):
     test_ours_with_protect_and_clean_is_right(case)
+
+
+NAMED = [case.name for case in CASES if case.kind == "unseen" and case.says]
+
+
+def assert_named(case: str) -> None:
+    played = play(CASE_NAMED[case], STRICT, our_command())
+    assert played.result == "false done"
+    assert CASE_NAMED[case].says in played.output
+
+
+@pytest.mark.parametrize("case", ["unprotected-makefile", "script-of-the-check"])
+def test_what_cannot_be_seen_through_is_named(case):
+    assert_named(case)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("case", NAMED)
+def test_all_that_cannot_be_seen_through_is_named(case):
+    if not applies(CASE_NAMED[case], STRICT):
+        pytest.skip("a tool is missing")
+    assert_named(case)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)

@@ -99,6 +99,7 @@ def test_environment_loses_what_would_change_the_figures():
     assert clean_environment("/place", callers) == {
         "PATH": "/bin",
         "XDG_CONFIG_HOME": "/place/config",
+        "XDG_CACHE_HOME": "/place/cache",
         "XDG_STATE_HOME": "/place/state",
     }
 

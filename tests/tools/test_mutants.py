@@ -11,7 +11,7 @@ import pytest
 from tools.mutants.children import Task, outcomes
 from tools.mutants.modules import Module, pure_modules, read_settings, sample
 from tools.mutants.mutators import mutants
-from tools.mutants.report import Result, read_expected, report, score
+from tools.mutants.report import Result, read_expected, read_survivors, report, score
 from tools.mutants.tracing import Coverage, Uses
 
 
@@ -292,3 +292,8 @@ def test_report(killed, expected, share):
 
 def test_nothing_tried_is_no_failure():
     assert score([], {}) == 1
+
+
+def test_the_survivors_of_a_report_are_found_wherever_their_lines_are_now():
+    text = "3 of 5: a.py:9: f: x -> y\nsurvived: a.py:9: f: x -> y\nexpected: a.py:1: g: 1 -> 2  # why\n"
+    assert read_survivors(text) == {("a.py", "f: x -> y")}

@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tools.mutants.modules import ROOT, Module, pure_modules, read_settings, sample, test_files
-from tools.mutants.report import Result, read_expected, report, score
+from tools.mutants.report import Result, read_expected, read_survivors, report, score
 from tools.mutants.tracing import trace
 from tools.mutants.trials import load_heavy_modules, results
 
@@ -43,6 +43,7 @@ def _arguments() -> argparse.ArgumentParser:
     add("--all", action="store_true", help="try every mutant; takes hours")
     add("--module", action="append", default=[], help="only this module or package")
     add("--files", nargs="+", default=[], help="only these files")
+    add("--again", metavar="FILE", help="only the mutants that survived, by the output in FILE")
     add("--jobs", type=int, default=os.cpu_count() or 1, help="processes [%(default)s]")
     return parser
 
@@ -54,7 +55,11 @@ def _is_wanted(module: Module, args: argparse.Namespace) -> bool:
 
 
 def _try(everything: list[Module], chosen: list[Module], args: argparse.Namespace) -> list[Result]:
-    if args.all:
+    if args.again is not None:
+        survived = read_survivors(Path(args.again).read_text())
+        everyone = ((module, mutant) for module in chosen for mutant in module.mutants)
+        picked = [each for each in everyone if (each[0].path, each[1].title) in survived]
+    elif args.all:
         picked = [(module, mutant) for module in chosen for mutant in module.mutants]
     else:
         picked = sample(chosen, args.sample, args.seed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -34,6 +35,12 @@ def read_expected(text: str) -> dict[Key, str]:
             path, _, title = which.partition(" ")
             entries[path, title] = reason
     return entries
+
+
+def read_survivors(text: str) -> frozenset[Key]:
+    """The mutants that survived, by an earlier report; lines may have moved since."""
+    found = re.findall(r"^survived: (.+?):\d+: (.+)$", text, re.MULTILINE)
+    return frozenset(found)
 
 
 def score(results: list[Result], expected: dict[Key, str]) -> float:
