@@ -8,9 +8,11 @@ JOBS ?= 2
 VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
+E2E_STAMP := $(VENV)/.installed-e2e
+NODE_STAMP := web/node_modules/.installed
 DEMO_VENV := .cache/demo
 DEMO_STAMP := $(DEMO_VENV)/.installed
-PYTEST = $(PY) -m pytest -q -rs -n $(JOBS) --dist loadgroup --ignore=tests/live
+PYTEST = $(PY) -m pytest -q -rs -n $(JOBS) --dist loadgroup --ignore=tests/live --ignore=tests/e2e
 # The pure packages, the agents' streams, and complete runs: loops of the design, runs of old versions.
 FAST_TESTS = $(wildcard $(addprefix tests/,templates fsm authoring hosts design recorded test_project.py))
 LIVE_TESTS = $(wildcard tests/live/test_*.py tests/live/*/test_*.py)
@@ -25,7 +27,7 @@ unexport PYTHONPATH
 unexport VIRTUAL_ENV
 
 .DEFAULT_GOAL := help
-.PHONY: help test test-fast check live live-newest soak mutants bench false-done demo docs clean
+.PHONY: help test test-fast check web web-check e2e live live-newest soak mutants bench false-done demo docs clean
 
 # An environment whose Python is missing, or that was copied together with the project, is created again.
 AT_HOME := import os, sys, little_loops as it; sys.exit(not os.path.samefile(it.__file__, sys.argv[1]))
@@ -38,8 +40,14 @@ endif
 help: ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
 
+# Many tests start real processes, and on a busy computer one of them may be too late.  In CI, what failed is
+# named and run once more, alone; a test that fails twice fails the build, and so does missing coverage.
+TEST_AGAIN = $(PYTEST) -n 0 -v --last-failed --last-failed-no-failures none
 test: $(STAMP) ## all tests except the live ones and the soak tests; full branch coverage of the pure modules
-	$(PYTEST) --hypothesis-profile=ci --cov --cov-report=term
+	$(PYTEST) --hypothesis-profile=ci --cov --cov-report=term || { \
+	  test -n "$$CI" || exit 1; \
+	  echo "make test: what failed is tried again, alone"; \
+	  $(TEST_AGAIN) && $(PY) -m coverage report; }
 
 test-fast: $(STAMP) ## the pure packages and a few complete runs
 	$(PYTEST) --hypothesis-profile=fast $(FAST_TESTS)
@@ -49,6 +57,31 @@ check: $(STAMP) ## lint, format, types, layers
 	$(PY) -m ruff format --check
 	$(PY) -m mypy
 	$(VENV)/bin/lint-imports --no-logo --cache-dir .cache/import_linter
+	$(PY) -m tools.web_assets
+
+web: $(NODE_STAMP) ## build the page of `ll-loop web` from web/ (needs Node 20 or newer)
+	@cd web && npm run --silent build
+
+# The built files are committed, so that nobody else needs Node; here they are built again and compared.
+web-check: $(STAMP) $(NODE_STAMP) ## types and tests of web/, and that the committed page is what it builds to
+	cd web && npm run --silent check
+	cd web && npm run --silent test
+	cd web && node build/build.mjs $(CURDIR)/.cache/web
+	diff -r .cache/web src/little_loops/web/assets || { \
+	  echo "make web-check: run \`make web\`, and commit what it writes" >&2; exit 1; }
+
+# A browser that starts late on a busy computer must not fail the build; a real failure fails three times.
+E2E_AGAIN = $(PY) -m pytest -q -rs -n 0 --last-failed --last-failed-no-failures none tests/e2e
+e2e: $(E2E_STAMP) $(NODE_STAMP) ## the page in a real Chromium (on Debian: the package chromium)
+	@test -x "$${CHROMIUM:-$$(command -v chromium || echo /usr/bin/chromium)}" || { \
+	  if [ -n "$$CI" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    apt-get update -q && apt-get install -y -q --no-install-recommends chromium fonts-dejavu-core; \
+	  else \
+	    echo "make e2e: no Chromium; install it (Debian: apt-get install chromium), or set CHROMIUM=PATH" >&2; exit 1; \
+	  fi; }
+	$(PY) -m pytest -q -rs -n $(JOBS) --dist loadfile tests/e2e || { \
+	  echo "make e2e: what failed is tried again, one at a time"; \
+	  $(E2E_AGAIN) || $(E2E_AGAIN); }
 
 live: $(STAMP) ## the tests with real agent programs (fetched by npm into .cache/agents)
 ifneq ($(LIVE_TESTS),)
@@ -85,7 +118,7 @@ docs: $(STAMP) ## write the generated reference pages
 	$(PY) -m tools.reference
 
 clean: ## remove everything that make created
-	rm -rf $(VENV) .cache .hypothesis build dist
+	rm -rf $(VENV) web/node_modules .cache .hypothesis build dist
 	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # $(call make_venv,DIRECTORY): a new virtual environment.
@@ -102,6 +135,17 @@ endef
 $(STAMP): pyproject.toml constraints.txt
 	$(call make_venv,$(VENV))
 	@$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+$(E2E_STAMP): $(STAMP)
+	@$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,e2e]'
+	@touch $@
+
+# Nothing of a package is run when it is installed.
+$(NODE_STAMP): web/package.json web/package-lock.json web/.npmrc
+	@node -e 'process.exitCode = parseInt(process.versions.node) < 20 ? 1 : 0' 2>&- || { \
+	  echo "make: the page is built with Node 20 or newer and npm; install them (Debian: nodejs npm)" >&2; exit 1; }
+	@cd web && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@
 
 $(DEMO_STAMP): pyproject.toml constraints.txt

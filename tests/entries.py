@@ -13,6 +13,7 @@ from little_loops.runs.layout import RunFiles
 WALL_MS = 1_768_473_000_000  # 2026-01-15T10:30:00Z
 STAND_INS: dict[str, Any] = {
     "state": "check",
+    "hook": "before_state",
     "iteration": 1,
     "iterations": 1,
     "step": 1,
@@ -54,6 +55,27 @@ STAND_INS: dict[str, Any] = {
     "verdict": "pass",
     "before": "3f9c2ab1d04e",
     "after": "3f9c2ab1d04e",
+    "files": 1,
+    "paths": ["a.py"],
+    "of": "protected",
+    "parent": "20260115T103000-0a1b2c3d",
+    "parent_name": "fix",
+    "value": 3,
+    "repeat": 3,
+    "decision": "kept",
+    "child": "types",
+    "names": ["types"],
+    "host": "codex",
+    "fallback": 1,
+    "stage": "pass",
+    "path": "/cache/worktrees/shop/r-types",
+    "branch": "ll/fix/r/types",
+    "base": "4ac19d41e0aa",
+    "head": "4ac19d41e0aa",
+    "onto": "main",
+    "commit": "9d41e0aa3f9c",
+    "merged": ["types"],
+    "passed": True,
 }
 _TYPES = event_types()
 
@@ -61,7 +83,8 @@ _TYPES = event_types()
 def whole(kind: str, **fields: Any) -> dict[str, Any]:
     """The fields of an event: those given, and a stand-in for each that it must have."""
     needed = _TYPES[kind].fields if kind in _TYPES else ()
-    return {"event": kind, **{name: STAND_INS[name] for name in needed}, **fields}
+    own = {name: STAND_INS[name] for name in needed if name not in fields}
+    return {"event": kind, **own, **fields}
 
 
 def event(kind: str, **fields: Any) -> Event:
@@ -75,3 +98,16 @@ def log_of(files: RunFiles) -> list[dict[str, Any]]:
 
 def entry(kind: str, **fields: Any) -> Entry:
     return Entry(event(kind, **fields), WALL_MS, 0, "r", 1)
+
+
+def entries_like(text: str) -> list[Entry]:
+    """Entries from lines with a kind and, for some, a step, a tree or a place."""
+    found = []
+    for number, line in enumerate(text.split("\n")[:-1], 1):
+        kind, *rest = line.split()
+        fields: dict[str, Any] = {}
+        for word in rest:
+            name = {"state_enter": "step", "tree": "project", "action_start": "place"}[kind]
+            fields[name] = int(word) if name == "step" else word
+        found.append(Entry(event(kind, **fields), WALL_MS, number, "run", number))
+    return found

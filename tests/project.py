@@ -93,6 +93,8 @@ class Project:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            # Not every test reads what is printed, and a full pipe would hold up the run.
+            pipesize=1 << 20,
             text=True,
             start_new_session=True,
         )

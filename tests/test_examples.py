@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import NamedTuple
@@ -37,15 +38,28 @@ def copy(project: Project, name: str, **changes: str) -> Path:
     project.git("config", "user.name", "me")
     project.git("config", "user.email", "me@example.org")
     (project.root / "tests").mkdir()
+    for each in started_by(name):
+        project.loop(each, (EXAMPLES / f"{each}.yaml").read_text())
     text = (EXAMPLES / f"{name}.yaml").read_text()
     for old, new in changes.items():
         text = text.replace(old, new)
+    if "worktree:" in text:
+        (project.root / "tests/test_a.py").write_text("import unittest\n")
+        project.git("init", "-q", "-b", "main")
+        project.git("add", ".")
+        project.git("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "-m", "first")
     return project.loop(name, text)
 
 
+def started_by(name: str) -> list[str]:
+    """The examples that the states of this one start."""
+    return re.findall(r"^ +loop: (\S+)$", (EXAMPLES / f"{name}.yaml").read_text(), re.MULTILINE)
+
+
 def play(project: Project, stand_ins: StandIns, name: str, tools: Tools, *more: str) -> int:
-    path = copy(project, name, **{"maintain: true": "maintain: false"})
-    give_agent(path, stand_ins)
+    path = copy(project, name, **CHANGES)
+    for each in (path, *(path.with_stem(inner) for inner in started_by(name))):
+        give_agent(each, stand_ins)
     (project.root / "plan.md").write_text("1. all of it\n")
     stand_ins.tool("agent", *tools.get("agent", ("echo fixed > code; echo done",)))
     for tool, parts in tools.items():
@@ -53,6 +67,15 @@ def play(project: Project, stand_ins: StandIns, name: str, tools: Tools, *more: 
         if tool.endswith(".sh"):
             stand_ins.lend(tool, project.root)
     return project.ll("run", name, *more, env=stand_ins.environ).returncode
+
+
+CHANGES = {
+    "maintain: true": "maintain: false",
+    "{who: [claude, codex], take: [1, 2]}": "{who: [command], take: [1]}",
+    ", permission_mode: plan}": "}",
+}
+"""What a test does not need: more cycles, more than one agent at a time, and options that the
+stand-in does not have."""
 
 
 def test_all_are_listed_for_people():
@@ -83,6 +106,10 @@ GOOD = {
         {"coverage": ("exit 0", "echo 72", "exit 0", "echo 91")},
         *(0, "measure apply measure done", 1),
     ),
+    "tune-benchmark": Part(
+        {"make": ("exit 0",), "bench.sh": (*["echo 140"] * 10, *["echo 150"] * 5, "echo 99")},
+        *(0, "measure apply measure apply measure done", 2),
+    ),
     "quality-guard": Part(
         {"ruff": (*exits(1), "echo x > formatted", *exits(0, 1, 0, 0)), "pytest": ("exit 0",)},
         0,
@@ -110,6 +137,21 @@ GOOD = {
             "agent": ("echo 'VERDICT: changes'", "echo fixed", "echo 'VERDICT: approve'"),
         },
         *(0, "test review fix_review test review done", 3),
+    ),
+    "find-cause": Part(
+        {
+            "pytest": ("exit 1", "exit 0"),
+            "agent": ("echo 'VERDICT: pass'", "echo fixed > code; echo fixed"),
+        },
+        *(0, "test search fix test done", 2),
+    ),
+    "migrate-files": Part(
+        {"pytest": ("exit 0",), "agent": ("echo import pytest > tests/test_a.py; echo done",)},
+        *(0, "list migrate list test done", 1),
+    ),
+    "nightly": Part(
+        {"mypy": (MYPY, "echo Success; exit 0"), "pytest": ("exit 1", "exit 0")},
+        *(0, "types tests check_types check_tests done", 2),
     ),
     "safe-deploy": Part(
         {
@@ -163,6 +205,12 @@ LIES = [
         Part({"coverage": ("exit 0", "echo No data to report.; exit 1")}, 1, "measure", 0),
         id="no number",
     ),
+    pytest.param("tune-benchmark", Part({}, 1, "measure", 0), id="no tests"),
+    pytest.param(
+        "tune-benchmark",
+        Part({"make": ("exit 0",), "bench.sh": ("echo slow",)}, 1, "measure", 0),
+        id="a benchmark without a number",
+    ),
     pytest.param("quality-guard", Part({}, 1, "check_formatted", 0), id="no ruff"),
     pytest.param("update-dependencies", Part({}, 1, "step_0 step_1", 1), id="no npm"),
     pytest.param(
@@ -179,6 +227,23 @@ LIES = [
         "review-changes",
         Part({"pytest": ("exit 0",), "agent": ("echo looks good to me",)}, 1, "test review", 1),
         id="a review without a verdict",
+    ),
+    pytest.param("find-cause", Part({}, 1, "test", 0), id="nothing to find the cause of"),
+    pytest.param(
+        "find-cause",
+        Part({"pytest": ("exit 1",), "agent": ("exit 127",)}, 1, "test search", 1),
+        id="no agent to find the cause",
+    ),
+    pytest.param(
+        "migrate-files",
+        Part({"agent": ("exit 127",)}, 1, "list migrate", 1),
+        id="no agent to migrate a file",
+    ),
+    pytest.param("nightly", Part({}, 1, "types", 0), id="nothing to check the types with"),
+    pytest.param(
+        "nightly",
+        Part({"mypy": ("exit 0",), "pytest": ("exit 3",)}, 1, "types tests", 0),
+        id="a crash of pytest in an inner loop",
     ),
     pytest.param("safe-deploy", Part({}, 1, "ready", 0), id="no scripts"),
     pytest.param(

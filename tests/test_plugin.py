@@ -6,13 +6,16 @@ import json
 import re
 import tomllib
 from pathlib import Path
+from textwrap import dedent
 from typing import Any, NamedTuple
 
 import pytest
 import yaml
 
 from little_loops import __version__
+from little_loops.authoring.load import load
 from little_loops.cli.options import args_of
+from little_loops.cli.topics import TOPICS
 from little_loops.fsm.signal_detector import SignalDetector
 from little_loops.relay.contract import read_text
 from little_loops.relay.rules import Metadata
@@ -20,7 +23,7 @@ from little_loops.relay.rules import Metadata
 ROOT = Path(__file__).parents[1]
 PLUGIN = ROOT / "plugin"
 NAMES = (
-    *("check_code", "create-loop", "handoff", "implement"),
+    *("check_code", "create-loop", "handoff", "implement-turn", "implement"),
     *("loop-status", "manage_issue", "run-loop", "stop-loop"),
 )
 
@@ -79,16 +82,33 @@ def test_arguments_stand_once_and_never_in_a_shell_block(text: str):
 def test_every_line_of_ours_that_it_names_exists(text: str):
     for line in re.findall(r"`ll-loop ([^`]+)`", text):
         verb, *words = line.split()
+        if verb == "help":
+            assert words[0] in TOPICS
+            continue
         known = {flag for option in args_of(verb).table.values() for flag in option.flags}
-        assert [word for word in words if word.startswith("-") and word not in known] == [], line
+        assert [word for word in words if word[:1] == "-" != word and word not in known] == [], line
 
 
 def test_what_runs_without_asking_is_only_reading_and_stopping():
     rules = [rule for each in PAGES.values() for rule in rules_of(each)]
     verbs = {found[1] for rule in rules if (found := re.match(r"Bash\(ll-loop ([a-z]+)", rule))}
-    assert verbs == {"explain", "list", "logs", "schema", "status", "stop", "validate", "wait"}
+    assert verbs == {
+        "explain",
+        "help",
+        "list",
+        "logs",
+        "schema",
+        "status",
+        "stop",
+        "test",
+        "trust",
+        "validate",
+        "wait",
+    }
+    assert [rule for rule in rules if "trust" in rule] == ["Bash(ll-loop trust --list)"]
     others = {rule for rule in rules if not rule.startswith("Bash(ll-loop ")}
-    assert others == {"Read", "Glob", "Grep", "Bash(mktemp -d)", "Bash(printenv LL_RUN_DIR)"}
+    asked = {"Bash(printenv LL_RUN_DIR)", "Bash(printenv LL_RUN_ID)"}
+    assert others == {"Read", "Glob", "Grep", *asked}
 
 
 def rules_of(each: Page) -> list[str]:
@@ -101,8 +121,53 @@ def test_the_loop_command_knows_every_paradigm():
     assert sorted(rows) == ["convergence", "fsm", "goal", "imperative", "invariants", "relay"]
 
 
-def test_a_run_is_waited_for_in_pieces_under_100_s():
-    assert re.findall(r"--timeout (\w+)", PAGES["run-loop"].text) == ["90s"]
+@pytest.mark.parametrize("name", ["run-loop", "implement"])
+def test_a_run_is_waited_for_in_pieces_under_100_s(name: str):
+    assert re.findall(r"--timeout (\w+)", PAGES[name].text) == ["90s"]
+
+
+@pytest.mark.parametrize("path", sorted(PLUGIN.rglob("*.md")), ids=lambda path: path.stem)
+def test_nothing_of_it_skips_permission_prompts(path: Path):
+    assert not re.search(
+        r"skip[_-]permissions|bypassPermissions|ll-loop trust [A-Z]", path.read_text()
+    )
+
+
+def test_the_relay_that_a_plan_starts_is_valid_and_asks_before_it_runs_commands():
+    shown = re.search(r"```yaml\n(.*?)```", PAGES["implement"].text, re.DOTALL)
+    assert shown is not None
+    text = dedent(shown[1]).replace("NAME", "implement-886").replace("PLAN", "plan.md")
+    loop = load(text, "relay.yaml", "relay").loop
+    assert loop is not None
+    assert (loop.paradigm, loop.name, loop.max_iterations) == ("relay", "implement-886", 5)
+    assert loop.states["turn"].action == "/ll:implement-turn plan.md"
+    assert loop.host.permission_mode == "acceptEdits"
+
+
+def test_a_plan_that_a_person_typed_names_its_options_and_why_it_stops():
+    page = PAGES["implement"]
+    for option in ("--no-loop", "--max-iterations", "--resume"):
+        assert option in page.about["argument-hint"]
+        assert option in page.text
+    stops = ("implemented", "requires_user_review", "blocked", "failed", "limit of turns")
+    assert [word for word in stops if word not in page.text] == []
+
+
+@pytest.mark.parametrize("words", ["`metadata_path:`", "`printenv LL_RUN_ID`", "implement-turn.md"])
+def test_a_plan_inside_a_run_is_one_turn(words: str):
+    first, _, _ = PAGES["implement"].text.partition("Otherwise a person has typed this command")
+    assert words in first
+    assert "Never start a run" in first
+    assert "Never start a run" in PAGES["implement-turn"].text
+
+
+def test_a_loop_is_drafted_without_a_file_and_with_one_approval_at_most():
+    before, _, _ = PAGES["create-loop"].text.partition("5. **Show it**")
+    assert re.findall(r"`ll-loop ([^`]+)`", before.partition("3. **Draft")[2]) == [
+        *("help loops", "list", "init", "validate -", "explain CODE")
+    ]
+    assert "Bash(ll-loop validate:*)" in rules_of(PAGES["create-loop"])
+    assert "Bash(ll-loop help:*)" in rules_of(PAGES["create-loop"])
 
 
 def test_the_handoff_line_is_one():
@@ -114,7 +179,7 @@ def test_the_handoff_line_is_one():
 
 
 def test_the_metadata_that_is_shown_keeps_its_contract():
-    shown = re.search(r"```json\n(.*?)```", PAGES["implement"].text, re.DOTALL)
+    shown = re.search(r"```json\n(.*?)```", PAGES["implement-turn"].text, re.DOTALL)
     assert shown is not None
     metadata = read_text(shown[1])
     assert isinstance(metadata, Metadata)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 
 import pytest
 
-from little_loops.cli.background import request_to
 from little_loops.engine.lifecycle import RunRequest
+from little_loops.engine.request_data import request_to
+from little_loops.errors import SIGNALLED
 from little_loops.fsm.schema import FSMLoop, StateConfig
 from tests.project import DEADLINE_S, Project
 
@@ -38,6 +40,19 @@ with open(sys.argv[1], "w") as file:
 sys.exit(code)
 """
 
+# Runs `ll-loop` and writes down what the processes that it forks load.
+FORKING = """\
+import os, sys
+listed, own = sys.argv[1], os.getpid()
+def note(event, args):
+    if event == "import" and os.getpid() != own:
+        with open(listed, "a") as file:
+            file.write(args[0] + "\\n")
+sys.addaudithook(note)
+from little_loops.cli.main import main
+sys.exit(main(sys.argv[2:]))
+"""
+
 # Slow to load, each more than a millisecond; some load half of the others.
 HEAVY = {
     *("asyncio", "concurrent", "dataclasses", "difflib", "email", "hashlib", "http", "inspect"),
@@ -58,8 +73,23 @@ OF_OTHER_LOOPS = {
     *("little_loops.templates.shell.reader", "little_loops.templates.shell.refusals"),
     *("little_loops.engine.judging", "little_loops.fsm.signal_detector"),
     *("little_loops.engine.handoff_handler", "little_loops.engine.spawn_session"),
+    *("little_loops.fsm.hooks", "little_loops.runs.imported", "little_loops.runs.reading"),
+    *("little_loops.fsm.handoffs", "little_loops.fsm.train"),
+    *("little_loops.reporting.worktree_lines", "little_loops.runs.leftovers"),
 }
-ELSEWHERE = LIBRARY | OF_OTHER_LOOPS
+# Loops without agents pay nothing for consent, evidence, budgets, notes and gates.
+OF_AGENTS = {
+    *("little_loops.cli.consent", "little_loops.definitions.agent_checks"),
+    *("little_loops.definitions.agent_programs", "little_loops.definitions.trust"),
+    *("little_loops.engine.agent_actions", "little_loops.engine.evidence"),
+    *("little_loops.engine.gate", "little_loops.engine.metering", "little_loops.engine.run_trees"),
+    *("little_loops.fsm.budgets", "little_loops.fsm.evolve_trees", "little_loops.fsm.gates"),
+    *("little_loops.fsm.notes", "little_loops.fsm.record_trees", "little_loops.runs.seals"),
+    *("little_loops.receipts", "little_loops.spending", "little_loops.trees"),
+}
+# Half a millisecond and more, for one function that is easily done without.
+SMALL_USE = {"ctypes", "shlex"}
+ELSEWHERE = LIBRARY | OF_OTHER_LOOPS | OF_AGENTS | SMALL_USE
 
 
 @pytest.fixture
@@ -69,11 +99,12 @@ def project(tmp_path):
     return made
 
 
-def loaded(project: Project, *words: str, given: str = "") -> set[str]:
+def loaded(project: Project, *words: str, given: str = "", program: str = PROGRAM) -> set[str]:
     """The modules that a command loads."""
     listed = project.root / "modules"
+    listed.touch()
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(listed), *words],
+        [sys.executable, "-c", program, str(listed), *words],
         cwd=project.root,
         env=project.environ(),
         input=given,
@@ -116,13 +147,22 @@ def test_help_loads_next_to_nothing(project):
         pytest.param(
             ["list", "--running"], HEAVY | TERMINAL | YAML | PROCESSES | MACHINE, id="list"
         ),
-        pytest.param(["validate", "one"], HEAVY | TERMINAL | PROCESSES, id="validate"),
+        pytest.param(["validate", "one"], HEAVY | TERMINAL | PROCESSES | MACHINE, id="validate"),
         pytest.param(["run", "one"], HEAVY | TERMINAL | STARTING | ELSEWHERE, id="run"),
     ],
 )
 def test_nothing_heavy_is_loaded(project, words, forbidden):
     modules = loaded(project, *words)
     assert of_those(modules, forbidden) == []
+
+
+def test_nothing_more_is_loaded_to_replace_a_run_that_was_not_killed(project):
+    project.loop("one", ONE_STATE.replace("echo done", "kill -TERM $PPID; sleep 100"))
+    interrupted = project.ll("run", "one")
+    assert interrupted.returncode == SIGNALLED + signal.SIGTERM
+    project.loop("one", ONE_STATE)
+    modules = loaded(project, "run", "one", "--fresh")
+    assert of_those(modules, OF_OTHER_LOOPS) == []
 
 
 def test_a_background_run_loads_neither_yaml_nor_a_terminal(project):
@@ -149,3 +189,17 @@ def test_an_output_that_is_large_is_hashed(project):
     """The lists above are no accident: what is needed is loaded when it is."""
     project.loop("one", ONE_STATE.replace("echo done", "head -c 10000 /dev/zero"))
     assert of_those(loaded(project, "run", "one"), {"hashlib"}) == ["hashlib"]
+
+
+def test_branches_load_next_to_nothing_in_their_own_processes(project):
+    """What all of them need is loaded before they are forked."""
+    many = """\
+        name: many
+        initial: all
+        states:
+          all: {for_each: [1, 2], action: echo done, on_pass: done, on_fail: failed}
+          done: {terminal: true}
+          failed: {terminal: true, outcome: failure}
+        """
+    project.loop("many", many)
+    assert loaded(project, "run", "many", program=FORKING) == {"little_loops.engine.results"}

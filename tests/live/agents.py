@@ -15,6 +15,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -59,6 +60,30 @@ def installed_versions() -> dict[str, str]:
     """Package → version; empty if nothing is installed."""
     found: dict[str, str] = json.loads(STAMP.read_text()) if STAMP.exists() else {}
     return found
+
+
+def package(name: str) -> Path:
+    """The archive of a package that npm has; the first to ask fetches it."""
+    folder = AGENTS.parent / "packages"
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(AGENTS.parent / "packages.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        archive = folder / f"{name.replace('@', '-')}.tgz"
+        if not archive.exists():
+            _run("npm", "pack", name, "--cache", ".npm", cwd=folder)
+    return archive
+
+
+def wheel(requirement: str) -> Path:
+    """The wheel of a package that pip has; the first to ask fetches it."""
+    folder = AGENTS.parent / "packages" / requirement
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(AGENTS.parent / "packages.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not list(folder.glob("*.whl")):
+            fetch = ("-m", "pip", "download", "-q", "--no-deps", "--only-binary", ":all:")
+            _run(sys.executable, *fetch, requirement, cwd=folder)
+    return next(folder.glob("*.whl"))
 
 
 def _newest() -> dict[str, str]:

@@ -128,7 +128,7 @@ def test_an_agent_edits_a_file_until_the_check_passes(stage: Stage):
             "       → done (on_pass)",
             "",
             "Loop completed: done (2 iterations, …, less than $0.01)",
-            "Files changed (as the agents report): app.py",
+            "Files changed (as reported by the agents): app.py",
         ]
     )
     assert (ran.returncode, stage.file("app.py")) == (0, "x = 1\n")

@@ -113,7 +113,7 @@ def test_a_goal_is_checked_and_fixed_by_agents(stage: Stage):
 RELAY = """
     paradigm: relay
     name: implement-886
-    agent: /ll:implement specs/886
+    agent: /ll:implement-turn specs/886
     metadata: specs/886/.return-meta.json
     plan: specs/886/plan.md
     session: sess_123_abc

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections.abc import Mapping
@@ -25,10 +26,14 @@ class Use(NamedTuple):
     allowed: tuple[str, ...] = ()
 
 
+VALID = "check: test -s hello.txt\nfix: echo hello > hello.txt\n"
 COMMANDS = {
     "create-loop": Use(
         "no type errors in src",
-        ("ll-loop schema", "ll-loop list", "ll-loop validate loop", "ll-loop explain LL104"),
+        (
+            *("ll-loop help loops", "ll-loop list", "ll-loop explain LL104"),
+            *(f"ll-loop validate - <<'END'\n{VALID}END", "ll-loop schema --tests"),
+        ),
     ),
     "run-loop": Use(
         "loop --max-iterations 5",
@@ -37,7 +42,14 @@ COMMANDS = {
     "loop-status": Use("loop", ("ll-loop status loop", "ll-loop status", "ll-loop list")),
     "stop-loop": Use("loop", ("ll-loop status", "ll-loop stop loop")),
     "handoff": Use("the parser is half done", ("printenv LL_RUN_DIR",)),
-    "implement": Use("specs/886"),
+    "implement": Use(
+        "specs/886 --no-loop",
+        (
+            *("ll-loop validate loop", "ll-loop trust --list", "ll-loop status loop"),
+            *("ll-loop wait loop --timeout 90s", "ll-loop logs loop"),
+        ),
+    ),
+    "implement-turn": Use("specs/886"),
     "check_code": Use("types fix"),
     "manage_issue": Use("bug fix"),
 }
@@ -108,41 +120,45 @@ def test_a_command_reaches_the_model_and_may_do_what_it_says(stage: Stage, name:
 
     outcome = converse(stage, f"/ll:{name} {use.arguments}")
 
-    assert text.replace("$ARGUMENTS", use.arguments) in texts_of(model.asked[0].body)
+    filled = text.replace("$ARGUMENTS", use.arguments)
+    filled = filled.replace("${CLAUDE_PLUGIN_ROOT}", plugin_directory())
+    assert filled in texts_of(model.asked[0].body)
     assert (outcome.kind, outcome.denials) == ("success", ())
     assert len(model.asked) == len(use.allowed) + 1
 
 
 DRAFT = """\
-paradigm: goal
 name: greet
-goal: a greeting is there
-tools: [test -s hello.txt, echo hello > hello.txt]
+check: test -s hello.txt
+fix: echo hello > hello.txt
 max_iteration: 3
 """
-MENDED = DRAFT.replace("max_iteration:", "max_iterations:")
+CORRECTED = DRAFT.replace("max_iteration:", "max_iterations:")
 
 
 def test_a_wish_becomes_a_loop_that_is_valid_seen_and_agreed_to(stage: Stage):
-    """Two turns of one conversation: a draft that has to be mended, then the user's yes."""
-    draft = f"{stage.root.parent}/scratch/greet.yaml"
-    check = bash(f"ll-loop validate {draft}")
+    """Two turns of one conversation: a draft with a mistake, shown when that is corrected, without
+    one approval; then the user's yes."""
     model = stage.play(
-        Rule("Yes, save it", put(".loops/greet.yaml", MENDED), bash("ll-loop validate greet"), OK),
+        Rule(
+            "Yes, save it", put(".loops/greet.yaml", CORRECTED), bash("ll-loop validate greet"), OK
+        ),
         Rule(
             "The goal: a greeting is there",
-            *(bash("ll-loop schema"), put(draft, DRAFT), check, put(draft, MENDED), check),
-            Say(f"{MENDED}\nShould I save it?"),
+            *(bash("ll-loop help loops"), validate(DRAFT), validate(CORRECTED)),
+            Say(f"{CORRECTED}\nShould I save it?"),
         ),
     )
     session = str(uuid4())
 
-    shown = converse(stage, "/ll:create-loop a greeting is there", ("Write",), session)
+    shown = converse(stage, "/ll:create-loop a greeting is there", session_id=session)
 
-    assert (shown.kind, shown.text) == ("success", f"{MENDED}\nShould I save it?")
+    assert (shown.kind, shown.denials) == ("success", ())
+    assert shown.text == f"{CORRECTED}\nShould I save it?"
     seen = [results_in(asked.body) for asked in model.asked]
-    assert "did you mean `max_iterations`?" in seen[3]
-    assert "checked 1 loop: no problems" in seen[5]
+    assert "### check and fix" in seen[1]
+    assert "did you mean `max_iterations`?" in seen[2]
+    assert "checked 1 loop: no problems" in seen[3]
     assert stage.ll("list").stdout == "this project has no loops\n"
 
     # What the command allows holds for its own turn; here the user allows it.
@@ -153,6 +169,10 @@ def test_a_wish_becomes_a_loop_that_is_valid_seen_and_agreed_to(stage: Stage):
     assert "checked 1 loop: no problems" in results_in(model.asked[-1].body)
     assert stage.ll("run", "greet").returncode == 0
     assert stage.file("hello.txt") == "hello\n"
+
+
+def validate(draft: str) -> Call:
+    return bash(f"ll-loop validate - <<'END'\n{draft}END")
 
 
 def put(path: str, content: str) -> Call:
@@ -181,6 +201,87 @@ def test_a_run_that_a_session_started_outlives_it(stage: Stage):
     assert (outcome.kind, outcome.text) == ("success", "It runs.")
     ended = stage.ll("wait", "loop")
     assert (ended.returncode, stage.file("result.txt")) == (0, "it worked\n")
+
+
+PLAN = "# Plan\n1. parser\n2. lexer\n3. printer\n"
+RELAY = """\
+name: implement-886
+paradigm: relay
+agent: /ll:implement-turn specs/886/plan.md
+plan: specs/886/plan.md
+host: {permission_mode: acceptEdits}
+max_cost_usd: 20
+"""
+
+
+def planned(stage: Stage) -> None:
+    """A repository with a plan of three phases."""
+    stage.write("specs/886/plan.md", PLAN)
+    stage.write("../home/.gitconfig", "[user]\nname = Ada\nemail = ada@example.org\n")
+    stage.git("init", "--quiet", "--initial-branch=main")
+    stage.git("add", ".")
+    stage.git("commit", "--quiet", "--message=Begin")
+
+
+def turn(stage: Stage, phase: int) -> tuple[Call | Say, ...]:
+    """What an agent does in the turn for a phase: it writes a file, and its report."""
+    status = "implemented" if phase == 3 else "partial"
+    progress = {"phases_completed": phase, "phases_total": 3}
+    report = json.dumps({"status": status, "partial_progress": progress})
+    return (
+        put(str(stage.root / f"phase{phase}.py"), f"y = {phase}\n"),
+        put(str(stage.root / "specs/886/.return-meta.json"), report),
+        Say(f"Phase {phase} is done."),
+    )
+
+
+def test_one_typed_command_carries_a_plan_out_with_three_agents(stage: Stage):
+    planned(stage)
+    model = stage.play(
+        *(Rule(f"resume_phase: {phase}\n", *turn(stage, phase)) for phase in (3, 2, 1)),
+        Rule(
+            "Implement this plan with a relay: specs/886",
+            *(bash("printenv LL_RUN_ID"), put(".loops/implement-886.yaml", RELAY)),
+            bash("ll-loop validate implement-886"),
+            bash("ll-loop run implement-886 --background"),
+            bash("ll-loop wait implement-886 --timeout 90s"),
+            Say("It is implemented."),
+        ),
+    )
+    run = "Bash(ll-loop run implement-886 --background)"
+
+    outcome = converse(stage, "/ll:implement specs/886", ("Write", run))
+
+    assert (outcome.kind, outcome.denials, outcome.text) == ("success", (), "It is implemented.")
+    assert stage.ll("wait", "implement-886").returncode == 0
+    starts = [e for e in stage.events("implement-886") if e.get("state") == "turn"]
+    sessions = {e["session_id"] for e in starts if e["event"] == "action_start"}
+    assert len(sessions) == 3
+    assert stage.git("log", "--reverse", "--format=%s", "HEAD~3..HEAD").splitlines() == [
+        f"implement-886: phase {phase} of 3 (turn {phase})" for phase in (1, 2, 3)
+    ]
+    assert any("resume_phase: 3" in asked.said for asked in model.asked)
+
+
+def test_inside_a_relay_it_does_one_turn_and_starts_nothing(stage: Stage):
+    """A loop from before there was a command for one turn."""
+    planned(stage)
+    stage.loop("old", RELAY.replace("implement-886", "old").replace("implement-turn", "implement"))
+    there = f"{plugin_directory()}/commands/implement-turn.md"
+    read = Call("Read", {"file_path": there})
+    model = stage.play(
+        *(Rule(f"resume_phase: {phase}\n", read, *turn(stage, phase)) for phase in (3, 2, 1))
+    )
+
+    ran = stage.ll("run", "old")
+
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    first = texts_of(model.asked[0].body)
+    assert f"read `{there}`, follow it" in first
+    assert "metadata_path: specs/886/.return-meta.json" in first
+    assert "write the return metadata to `metadata_path`" in results_in(model.asked[1].body)
+    runs = (stage.root / ".loops" / ".history").glob("*/*.events.jsonl")
+    assert [path.parent.name for path in runs] == ["old"]
 
 
 def test_a_session_does_not_end_while_the_check_fails(stage: Stage):

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import tarfile
 
-from tests.live.agents import Stage
+import pytest
+
+from tests.live.agents import NotInstalled, Stage, package
 from tests.live.fake_model import Call, Rule, Say
 
 CHECK = "PYTHONDONTWRITEBYTECODE=1 python3 -m unittest -q"
@@ -46,5 +49,54 @@ def test_until_one_line_leads_from_nothing_to_a_verified_run(stage: Stage):
     assert sorted(os.listdir(stage.root / ".loops")) == [".gitignore", ".history", ".running"]
     receipt = str(stage.home / "receipt.json")
     assert stage.ll("receipt", "until-python3-m-unittest-q", "-o", receipt).returncode == 0
+    verified = stage.ll("verify", receipt, "--rerun")
+    assert (verified.returncode, verified.stdout.splitlines()[-1]) == (0, "verified")
+
+
+LARGE = "lodash@4.17.21"
+LARGE_CHECK = """node -e 'require("assert").equal(require("./clamp")(-9, -5, 5), -5)'"""
+
+
+def test_until_finds_the_one_wrong_file_of_a_thousand(stage: Stage):
+    """A package that we did not write, with a defect in one of its 1,054 files."""
+    try:
+        archive = package(LARGE)
+    except NotInstalled as why:
+        pytest.skip(f"no {LARGE}: {why}")
+    shutil.rmtree(stage.root)
+    with tarfile.open(archive) as packed:
+        packed.extractall(stage.root.parent, filter="data")
+    (stage.root.parent / "package").rename(stage.root)
+    wrong = stage.root / "_baseClamp.js"
+    text = wrong.read_text()
+    right = "number = number >= lower ? number : lower;"
+    assert right in text
+    wrong.write_text(text.replace(right, "number = number >= lower ? lower : number;"))
+    stage.git("init", "-q")
+    stage.git("add", "-A")
+    assert len(stage.git("ls-files").splitlines()) > 1000
+    given = {"pattern": "lower : number", "path": str(stage.root), "output_mode": "content"}
+    edit = {
+        "file_path": str(wrong),
+        "old_string": "? lower : number;",
+        "new_string": "? number : lower;",
+    }
+    stage.play(
+        Rule(
+            FIX,
+            Call("Grep", given),
+            Call("Read", {"file_path": str(wrong)}),
+            Call("Edit", edit),
+            Say("It clamps."),
+        )
+    )
+
+    ran = stage.ll("until", LARGE_CHECK, "--fix", FIX, "--allow-skip-permissions")
+
+    assert ran.returncode == 0, ran.stderr + ran.stdout
+    assert "Files changed: _baseClamp.js (+1 -1)" in ran.stdout.splitlines()
+    assert wrong.read_text() == text
+    receipt = str(stage.home / "receipt.json")
+    assert stage.ll("receipt", "-o", receipt).returncode == 0
     verified = stage.ll("verify", receipt, "--rerun")
     assert (verified.returncode, verified.stdout.splitlines()[-1]) == (0, "verified")
