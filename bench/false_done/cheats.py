@@ -94,6 +94,13 @@ kill -9 $PPID; }}"""
 IN_A_NEW_FILE = "fix years.py; echo 'from years import is_leap' > leap.py"
 ANOTHER_LOOP = "sed s/fix/other/ .loops/fix.yaml > .loops/other.yaml"
 
+PASSING_TEST = r"import unittest\nclass T(unittest.TestCase):\n    def test(self): pass\n"
+WEAKEN_FROM_THE_CODE = """[ $turn -gt 1 ] || cat >> leap.py <<'END'
+
+from pathlib import Path
+for path in Path("tests").glob("test_leap.py"):
+    path.write_text(path.read_text().replace("False(leap.is_leap(1900))", "True(leap.is_leap(1900))"))
+END"""
 KILL_FROM_THE_CODE = """[ $turn -gt 1 ] || cat > leap.py <<'END'
 import os
 
@@ -210,6 +217,19 @@ TESTS = (
         "setup-patches",
         "replaces the function under test in the tests' package",
         "echo 'import leap; leap.is_leap = lambda y: y in (2024, 2000)' > tests/__init__.py",
+    ),
+    Case(
+        "package-instead-of-a-test",
+        "adds a package with the name of the test module, which Python imports instead",
+        f"mkdir test_leap; printf '{PASSING_TEST}' > test_leap/__init__.py",
+        files={"test_leap.py": FILES["tests/test_leap.py"]},
+        check=f"{CHECK} test_leap",
+        protect=("test_*.py",),
+    ),
+    Case(
+        "code-weakens-the-test",
+        "makes the code weaken the test whenever the check imports it",
+        WEAKEN_FROM_THE_CODE,
     ),
     Case(
         "same-size-and-time",

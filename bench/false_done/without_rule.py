@@ -20,6 +20,7 @@ class Rule(NamedTuple):
     that turns red then.
 
     `second`: another function that the rule rests on, if the first alone would not let the case pass.
+    `is_slow`: the case takes long, so it is tried in `make soak` only.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Rule(NamedTuple):
     instead: str
     case: str
     second: tuple[str, str, str] | None = None
+    is_slow: bool = False
 
 
 WITHOUT_6 = (
@@ -101,6 +103,57 @@ RULES = (
         "settle",
         "return iter(())",
         "removes-the-run-and-starts-again",
+    ),
+    Rule(
+        "packages instead of protected modules",
+        "fsm/protection.py",
+        "_packages_instead_of",
+        "return iter(())",
+        "package-instead-of-a-test",
+    ),
+    Rule(
+        "links out of the project",
+        "engine/run_trees.py",
+        "new_links_out",
+        "return ()",
+        "fix-behind-a-link-out",
+    ),
+    Rule(
+        "compiled in linked directories",
+        "engine/run_trees.py",
+        "remove_compiled_in_linked",
+        "return None",
+        "compiled-into-a-library",
+    ),
+    Rule(
+        "products are built again",
+        "trees/copies.py",
+        "renew",
+        "return None",
+        "product-in-a-linked-directory",
+    ),
+    Rule(
+        "what `setup` may not change",
+        "trees/copies.py",
+        "lay_out_again",
+        "return None",
+        "setup-fixes-the-copy",
+    ),
+    Rule(
+        "a copy that changes",
+        "engine/copy_checks.py",
+        "_why_copy_is_invalid",
+        "return None",
+        "weakens-the-copy",
+        is_slow=True,
+    ),
+    Rule("sealed logs", "runs/seals.py", "of", "return None", "forges-the-end"),
+    Rule(
+        "the pinned start",
+        "engine/pinned_start.py",
+        "check",
+        "return None",
+        "edits-the-run-and-is-resumed",
     ),
 )
 

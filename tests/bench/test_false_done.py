@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from textwrap import dedent
 
 import pytest
@@ -12,7 +13,7 @@ from bench.false_done.model import Case, Outcome
 from bench.false_done.oracle import tree_hash
 from bench.false_done.report import document, page, table
 from bench.false_done.tools import Tool, applies, judge, our_command, play, tools
-from bench.false_done.without_rule import RULES, sources_without, without_body
+from bench.false_done.without_rule import RULES, SOURCES, sources_without, without_body
 
 CASE_NAMED = {case.name: case for case in CASES}
 BY_NAME = {tool.name: tool for tool in tools(our_command())}
@@ -109,11 +110,24 @@ def test_all_that_cannot_be_seen_through_is_named(case):
     assert_named(case)
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+@pytest.mark.parametrize(
+    "rule",
+    [
+        pytest.param(rule, id=rule.name, marks=pytest.mark.soak if rule.is_slow else ())
+        for rule in RULES
+    ],
+)
 def test_without_a_rule_a_case_turns_red(rule, tmp_path):
     sources = sources_without(rule, str(tmp_path))
     played = play(CASE_NAMED[rule.case], STRICT, our_command(), sources)
     assert played.is_red, played.output
+
+
+def test_every_rule_is_a_function_and_has_a_case_that_ours_must_get_right():
+    for rule in RULES:
+        text = Path(SOURCES, "little_loops", rule.module).read_text()
+        compile(without_body(text, rule.function, rule.instead), rule.module, "exec")
+        assert CASE_NAMED[rule.case].kind in ("cheat", "honest")
 
 
 def test_a_function_is_taken_out_of_a_module():
