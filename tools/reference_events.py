@@ -57,7 +57,7 @@ from little_loops.fsm.events import (
     WorktreesCleared,
     event_types,
 )
-from little_loops.fsm.state import Answer, ChildResult, Result
+from little_loops.fsm.state import Answer, Changed, ChildResult, Result
 from little_loops.reporting.lines import PlainLines
 from tools.markdown import code, sentence, table
 
@@ -172,7 +172,7 @@ TREE = "3f9c2ab1d04e"
 BEFORE: dict[type[Event], Event] = {
     Restored: Tampered("fix", 1, ("tests/test_api.py",), "restore", "agent"),
     KeepBest: KeepBest("measure", "start", 1, 1, 120, 120, TREE, TREE, 1),
-    LoopComplete: Tree("done", 3, 1, "end", TREE, TREE, TREE),
+    LoopComplete: Tree("done", 3, 1, "end", TREE, TREE, TREE, Changed(2)),
 }
 """An event that precedes another one, and whose content is part of the line."""
 

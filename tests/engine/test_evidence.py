@@ -182,6 +182,27 @@ def test_the_line_of_a_confirmed_check_counts_its_passes(tmp_path):
     ]
 
 
+PUBLISHED = f"""\
+    name: fix
+    initial: test
+    host: {{name: command, command: [./agent.sh, "{{prompt}}"]}}
+    states:
+      test: {{action: {CHECK}, check: true, on_pass: done, on_fail: fix}}
+      fix: {{action: Fix the value, action_type: prompt, next: test}}
+      done: {{terminal: true, action: echo 2 > src/version; echo today > src/date}}
+"""
+
+
+def test_the_ending_says_how_many_files_changed_after_the_last_pass(tmp_path):
+    project = laid_out(Project(tmp_path), agent("echo right > src/value"))
+    project.loop("fix", PUBLISHED)
+    assert plain(run(project).stdout).splitlines()[-3:] == [
+        "Loop completed: done (2 iterations, TIME)",
+        "Files changed: src/value, src/date, src/version (+3 -1)",
+        "Not verified: 2 files have changed since the last check passed",
+    ]
+
+
 SCRIPT = "python3 tests/check.py 2>/dev/null || exit 1\n"
 
 

@@ -6,7 +6,16 @@ from typing import Any
 
 import pytest
 
-from little_loops.fsm.events import HostWait, LoopInterrupted, Restored, Tampered, Tree, TreeUnread
+from little_loops.fsm.events import (
+    HostWait,
+    LoopComplete,
+    LoopInterrupted,
+    Restored,
+    Tampered,
+    Tree,
+    TreeUnread,
+)
+from little_loops.fsm.state import Changed
 from little_loops.reporting.lines import PlainLines
 from tests.entries import event
 
@@ -71,3 +80,21 @@ def test_a_run_that_stopped_before_it_had_read_its_files_says_so():
         assert teller.lines(stopped)[2:] == told
         teller.lines(Tree("fix", 1, 1, "end", "a1", "a1", "a1"))
         assert teller.lines(stopped)[2:] == []
+
+
+@pytest.mark.parametrize(
+    ("snapshots", "told"),
+    [
+        pytest.param([("end", 1, ())], "1 file has", id="by the action of the success state"),
+        pytest.param([("end", 4, ()), ("end", 2, ())], "2 files have", id="the last one counts"),
+        pytest.param([("end", 2, ()), ("last", 0, ())], "2 files have", id="before leftovers end"),
+        pytest.param([("end", 0, (9, 3))], "3 files have", id="since an agent's check passed"),
+    ],
+)
+def test_the_ending_says_how_many_files_have_changed_since_the_last_pass(snapshots, told):
+    teller = PlainLines("demo", 9)
+    for when, changed, compared in snapshots:
+        since = tuple(map(Changed, compared))
+        teller.lines(Tree("done", 1, 1, when, "a1", "a1", "a1", Changed(changed), since))
+    ended = LoopComplete("completed", "terminal", "done", 1, 2000, evidence="stale")
+    assert teller.lines(ended)[-1] == f"Not verified: {told} changed since the last check passed"

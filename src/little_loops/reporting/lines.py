@@ -135,6 +135,7 @@ class PlainLines:
         self.tree = ""
         self.reported: dict[str, None] = {}
         self.total = Changed()
+        self._changed_since_pass = 0
         self.signs = _ASCII if ascii_only else _UTF8
         self._state = ""
         self._action: ActionStart | None = None
@@ -338,6 +339,10 @@ class PlainLines:
         self.tree, self._unread, self._committed = event.id, None, event.committed
         if event.compared:
             self.total = event.compared[0]
+        if event.when == "end":
+            # Since an agent's check passed; a shell check ran on the snapshot before this one.
+            since_pass = event.compared[1] if len(event.compared) > 1 else event.changed
+            self._changed_since_pass = since_pass.files
         return []
 
     def _tree_unread(self, event: TreeUnread) -> list[str]:
@@ -452,7 +457,8 @@ class PlainLines:
             return files
         nothing = ["Nothing to do: the goal was already true"] if event.nothing_done else []
         proof = _PROOF.get(event.evidence or "")
-        shown = [proof.format(tree=self.tree[:6], run=self._name)] if proof else []
+        changed = _files_have_changed(self._changed_since_pass)
+        shown = [proof.format(tree=self.tree[:6], run=self._name, changed=changed)] if proof else []
         paths = listed_paths(self._committed, len(self._committed))
         committed = [f"The commit that is checked out still changes {paths}"] if paths else []
         return [*nothing, *files, *committed, *_to_review(event.to_review), *shown]
@@ -494,9 +500,13 @@ def machinery_of(loop: FSMLoop) -> frozenset[str]:
 
 _PROOF = {
     "verified": "Verified on tree {tree}; for a receipt: ll-loop receipt {run}",
-    "stale": "Not verified: the tree has changed since its last check passed",
+    "stale": "Not verified: {changed} since the last check passed",
     "off": "Not verified: evidence is off",
 }
+
+
+def _files_have_changed(count: int) -> str:
+    return "1 file has changed" if count == 1 else f"{count} files have changed"
 
 
 def changed_text(changed: Changed) -> str:
