@@ -248,6 +248,20 @@ def test_the_ending_names_a_file_that_a_script_of_the_check_runs(tmp_path):
     )
 
 
+def test_code_under_test_that_a_check_sources_is_not_named_if_it_is_exempt(tmp_path):
+    fix = agent("echo is_right=true > lib.sh")
+    exempt = "evidence: {protect: [tests/, '!/lib.sh'], clean: true}\n"
+    project = laid_out(Project(tmp_path), fix, exempt, "sh check.sh", ". ./lib.sh\n$is_right\n")
+    (project.root / "lib.sh").write_text("is_right=false\n")
+    ended = run(project)
+    assert plain(ended.stdout).splitlines()[-3:] == [
+        "Loop completed: done (2 iterations, TIME)",
+        "Files changed: lib.sh (+1 -1)",
+        "Verified on tree ID; for a receipt: ll-loop receipt fix",
+    ]
+    assert "lib.sh was changed" not in ended.stdout
+
+
 def test_the_ending_names_a_protected_file_that_a_step_changed(tmp_path):
     """The step runs what the agent wrote, so nobody can tell whose change it is."""
     fix = agent("echo 'echo pass > tests/check.py' > src/tool.sh")

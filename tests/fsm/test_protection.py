@@ -166,6 +166,15 @@ def test_what_the_checks_are_made_of_is_watched_beside_what_is_written():
     assert watched_by(loop_with(check)) == ()
 
 
+def test_code_under_test_that_a_check_runs_is_exempt_by_its_path():
+    def watched(*protect: str) -> tuple[str, ...]:
+        check = StateConfig("sh ci/check.sh && . ./lib.sh", check=True)
+        return watched_by(loop_with(check, evidence=Evidence(protect=protect)))
+
+    assert watched("tests/", "!ci/", "!lib.sh") == ("/ci/check.sh", "/lib.sh")
+    assert watched("tests/", "!/lib.sh") == ("/ci/check.sh",)
+
+
 def test_with_protect_the_configuration_of_pytest_is_watched_too():
     written = Evidence(protect=("tests/",))
     own = ("conftest.py", "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml")

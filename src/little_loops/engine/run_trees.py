@@ -23,6 +23,7 @@ from little_loops.fsm.protection import (
     patterns_of_used,
     protected_by,
     targets_of_checks,
+    unless_exempt,
     watched_by,
 )
 from little_loops.fsm.schema import FSMLoop
@@ -190,7 +191,8 @@ class RunTrees:
         if self.loop.evidence.protect is None:
             return (*protect, *_used(self.place, protect, patterns_of_included), *always), ()
         used = _used(self.place, watched_by(self.loop), patterns_of_used)
-        return (*protect, *always), (*used, *_absent_targets(self.place, self.loop))
+        targets = _absent_targets(self.place, self.loop)
+        return (*protect, *always), (*unless_exempt(self.loop, used), *targets)
 
     @property
     def _links_installed(self) -> bool:

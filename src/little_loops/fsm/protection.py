@@ -78,7 +78,17 @@ def watched_by(loop: FSMLoop) -> tuple[str, ...]:
     """
     if loop.evidence.protect is None:
         return ()
-    return tuple(dict.fromkeys(_patterns_of_checks(loop, WATCHED_FILES)))
+    return unless_exempt(loop, _patterns_of_checks(loop, WATCHED_FILES))
+
+
+def unless_exempt(loop: FSMLoop, patterns: Iterable[str]) -> tuple[str, ...]:
+    """Return the patterns without those that `protect` exempts by their exact path: `!/lib.sh`.
+
+    A check may source the code under test. An exempt directory exempts nothing here: a new
+    `conftest.py` in it still changes what the check does.
+    """
+    protect = loop.evidence.protect or ()
+    return tuple(dict.fromkeys(each for each in patterns if f"!{each}" not in protect))
 
 
 def targets_of_checks(loop: FSMLoop) -> tuple[str, ...]:
