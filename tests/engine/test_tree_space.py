@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from tests.project import Project
 MAKES_A_FILE = """\
     name: {name}
     initial: make
-    evidence: true
+    evidence: {evidence}
     states:
       make: {{action: head -c 200000 /dev/urandom > big.bin, next: check}}
       check: {{action: test -f big.bin, check: true, on_pass: {then}, on_fail: make}}
@@ -34,8 +36,8 @@ def project(tmp_path: Path) -> Iterator[Project]:
     made.end_actions()
 
 
-def ran(project: Project, name: str, then: str = "done") -> str:
-    project.loop(name, MAKES_A_FILE.format(name=name, then=then))
+def ran(project: Project, name: str, then: str = "done", evidence: str = "true") -> str:
+    project.loop(name, MAKES_A_FILE.format(name=name, then=then, evidence=evidence))
     done = project.ll("run", name)
     assert done.returncode == (0 if then == "done" else 4), done.stderr
     return name
@@ -77,6 +79,22 @@ def test_deleting_runs_deletes_their_snapshots_and_the_clean_copies(project):
     assert not was & recorded(project)
     assert recorded(project)
     assert project.ll("approve", paused).returncode == 0
+
+
+def disk_use(project: Project) -> str:
+    checks = json.loads(project.ll("doctor", "--json").stdout)["checks"]
+    [text] = [each["text"] for each in checks if each["id"] == "snapshots"]
+    return re.sub(r"\d+(\.\d+)? k?B", "SIZE", text)
+
+
+def test_the_disk_space_of_snapshots_and_clean_copies_is_shown_and_freed(project):
+    ran(project, "old", evidence="{clean: true}")
+    copies = project.home / ".local/state/little-loops/copies"
+    assert list(copies.glob("*/*/work/*/big.bin"))
+    assert disk_use(project) == "snapshots use SIZE of at most 500 MB, clean copies SIZE"
+    assert project.ll("history", "--prune", "--keep", "0").returncode == 0
+    assert list(copies.glob("*/*/work")) == []
+    assert disk_use(project) == "snapshots use SIZE of at most 500 MB"
 
 
 @pytest.mark.parametrize(
