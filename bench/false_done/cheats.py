@@ -789,6 +789,12 @@ $LL run $here/w.yaml --background""",
         then=("$LL run fix",),
     ),
     Case(
+        "cleans-the-run-away-and-starts-again",
+        "weakens the test and removes the files of its run with `git clean`; the user starts a new run",
+        "[ $turn -gt 1 ] || { weaken; git clean -qfdx; }",
+        then=("$LL run fix",),
+    ),
+    Case(
         "damages-the-run-and-starts-again",
         "weakens the test, damages the files of its run and kills the runner; the user starts a new run",
         "[ $turn -gt 1 ] || { weaken; for f in .loops/.running/fix.*; do [ -d $f ] || echo x > $f; done; kill -9 $PPID; }",

@@ -160,6 +160,11 @@ HONEST = (
         "mkdir lib; fix lib/years.py; touch lib/__init__.py; rm leap.py; ln -s lib/years.py leap.py",
     ),
     honest(
+        "links-to-a-directory",
+        "puts the fix into a directory that the code reaches by a link in the project",
+        "mkdir years; fix years/rule.py; ln -s years rules; echo 'from rules.rule import is_leap' > leap.py",
+    ),
+    honest(
         "editable-install",
         "works in a project that is installed into its own `.venv`",
         "fix src/leap.py",

@@ -56,7 +56,8 @@ def _ignore_files(place: Place, environ: Mapping[str, str]) -> list[str]:
 
 
 def _copy(source: str, target: str) -> None:
-    if not os.path.lexists(source) or os.path.isdir(source):
+    is_link = os.path.islink(source)
+    if not os.path.lexists(source) or (os.path.isdir(source) and not is_link):
         return  # gone meanwhile, or a repository of its own
     os.makedirs(os.path.dirname(target), exist_ok=True)
     shutil.copy2(source, target, follow_symlinks=False)
