@@ -37,7 +37,7 @@ def copy(project: Project, name: str, **changes: str) -> Path:
     project.git("init", "-q")
     project.git("config", "user.name", "me")
     project.git("config", "user.email", "me@example.org")
-    (project.root / "tests").mkdir()
+    (project.root / "tests").mkdir(exist_ok=True)
     for each in started_by(name):
         project.loop(each, (EXAMPLES / f"{each}.yaml").read_text())
     text = (EXAMPLES / f"{name}.yaml").read_text()
@@ -267,6 +267,28 @@ def test_does_not_lie(project: Project, stand_ins: StandIns, name: str, part: Pa
     code = play(project, stand_ins, name, part.tools)
     assert (code, " ".join(way(project, name)), stand_ins.times("agent")) == part[1:]
     assert last_event(project, name)["status"] == "failed"
+
+
+WEAKENS = "echo pass > tests/test_it.py; echo fixed"
+
+
+@pytest.mark.parametrize(
+    ("name", "turns"),
+    [
+        ("fix-tests", (WEAKENS,)),
+        ("find-cause", ("echo 'VERDICT: pass'", WEAKENS)),
+    ],
+)
+def test_what_agents_change_in_the_tests_is_undone(
+    project: Project, stand_ins: StandIns, name: str, turns: tuple[str, ...]
+):
+    test = project.root / "tests/test_it.py"
+    test.parent.mkdir()
+    test.write_text("assert False\n")
+    play(project, stand_ins, name, {"pytest": ("exit 1", "exit 0"), "agent": turns})
+    assert test.read_text() == "assert False\n"
+    assert way(project, name)[-1] == "done"
+    assert last_event(project, name)["evidence"] == "verified"
 
 
 def test_a_turn_of_the_relay_that_leaves_nothing_is_no_success(
