@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from little_loops.fsm.commands import RunAgent, RunShell
+from little_loops.fsm.commands import Job, RunAgent, RunShell
 from little_loops.fsm.evidence import needs_evidence, turned_off, wants_evidence
 from little_loops.fsm.schema import Evidence, FSMLoop
 from little_loops.fsm.state import Limits, SignalLine
@@ -539,6 +539,40 @@ def test_a_rerun_says_how_many_passes_of_those_needed_are_there(world, counts):
     story(world)
     reruns = [record for record in world.log if record["event"] == "recheck"]
     assert [(each.get("passes", 0), each.get("needed", 1)) for each in reruns] == counts
+
+
+def jobs(world: ScriptedWorld) -> list[Job]:
+    return [command.job for command in world.commands if isinstance(command, RunShell)]
+
+
+def test_reruns_are_attempts_of_the_same_step_and_the_last_one_is_captured():
+    world = goal(*(Says(0, str(number)) for number in range(3)), confirm=2, clean=True)
+    run, ending = begin(world, evidence="on")
+    started = [each for each in world.log if each["event"] == "action_start"]
+    assert [(each["attempt"], each.get("place", "here")) for each in started] == [
+        (1, "here"),
+        (2, "here"),
+        (3, "clean"),
+    ]
+    assert {job.step for job in jobs(world)} == {1}
+    assert (run.captured["check"].output, run.iteration, ending.status) == ("2", 1, "completed")
+
+
+def test_reruns_do_not_count_as_retries_but_each_has_the_timeout_of_its_state():
+    check = {"action": "t", "check": True, "on_pass": "done", "on_fail": "$current", "timeout": 9}
+    states = {"check": {**check, "retry": {"max": 3, "backoff": 0}}, "done": {"terminal": True}}
+    world = goal(1, 0, 1, 0, 0, loop={"states": states, "timeout": 60})
+    assert story(world) == dedent("""\
+        check -> check (on_fail)
+        iteration 2
+        recheck check here: it failed on the same tree in iteration 1
+        check -> check (on_fail)
+        iteration 3
+        recheck check here: it failed on the same tree in iteration 2
+        warning: `check` failed in iteration 2 and passes now, on the same tree
+        check -> done (on_pass)
+        loop_complete: completed, terminal""")
+    assert [job.deadline_ms for job in jobs(world)] == [9000] * 5
 
 
 def test_a_check_runs_again_where_the_tree_has_changed_since_it_passed():

@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 
 from little_loops.fsm.routing import find_transition
-from little_loops.fsm.schema import CURRENT, FSMLoop, Retry, StateConfig, Transition
+from little_loops.fsm.schema import (
+    CURRENT,
+    PROOF_VERDICTS,
+    FSMLoop,
+    Retry,
+    StateConfig,
+    Transition,
+)
 from little_loops.fsm.state import LoopState
 
 RUN = LoopState("r", "l", "a", "", "")
@@ -113,3 +120,16 @@ def test_the_loops_handlers(verdict, handlers, expected):
 def test_the_states_own_handler_goes_first():
     found = find_transition(loop(StateConfig("x", on_error="b"), on_error="e"), RUN, "error")
     assert found == Transition("b", "on_error")
+
+
+@pytest.mark.parametrize("verdict", PROOF_VERDICTS)
+def test_a_verdict_of_evidence_is_routed_by_its_own_field_only(verdict):
+    names = ("next", "on_pass", "on_fail", "on_error", "on_timeout")
+    others: dict[str, Any] = dict.fromkeys(names, "b")
+    handlers = {"on_error": "e", "on_timeout": "t"}
+    without = loop(StateConfig("x", **others), **handlers)
+    assert find_transition(without, RUN, verdict) is None
+    field = f"on_{verdict}"
+    others[field] = "c"
+    own = loop(StateConfig("x", **others), **handlers)
+    assert find_transition(own, RUN, verdict) == Transition("c", field)
