@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from little_loops.definitions.loading import load_loop
+from little_loops.engine.checking import Checked, run_checks_in_copy
+from little_loops.system.stops import StopFlag
 from tests.project import Project, until
 from tests.stand_ins import tree
 
@@ -187,6 +190,28 @@ def test_the_path_of_the_project_leads_to_the_clean_copy(check, more, env, proje
     env = {name: text.replace("ROOT", root) for name, text in env.items()}
     done = project.ll("check", "fix", env=env)
     assert done.returncode == 0, done.stdout
+
+
+def test_without_a_clean_copy_nothing_can_be_judged(project):
+    with_clean_copy(project, "true")
+    head = project.root / ".git/HEAD"
+    head.unlink()
+    os.mkfifo(head)
+    done = project.ll("check", "fix")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.startswith(
+        f"could not judge: cannot make a clean copy: `{head}` is not a regular file (remove it: "
+    )
+
+
+def test_a_stop_while_the_copy_is_made_is_no_verdict(project):
+    with_clean_copy(project, "true")
+    loop = load_loop("fix", str(project.root)).loop
+    stop = StopFlag()
+    stop.ask(signal.SIGINT)
+    checked = run_checks_in_copy(loop, ["evaluate"], str(project.root), project.environ(), stop)
+    stop.close()
+    assert checked == Checked("error", (), "stopped while the clean copy was made")
 
 
 def test_in_a_git_hook_the_check_does_not_touch_what_is_committed(project):

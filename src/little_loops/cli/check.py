@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from little_loops.cli.options import OutputArgs, count, operand
 from little_loops.definitions.loading import load_loop
 from little_loops.engine.checking import Checked, CheckRun, run_checks, run_checks_in_copy
-from little_loops.errors import FAILED, LIMIT, OK, SIGNALLED, UsageError
+from little_loops.errors import FAILED, LIMIT, OK, SIGNALLED, StoreError, UsageError
 from little_loops.fsm.check_machine import checks_of, shell_checks_of
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.values import written_env
@@ -81,6 +81,9 @@ def run_checks_now(loop: FSMLoop, root: str) -> tuple[Checked, int]:
     try:
         run = run_checks_in_copy if loop.evidence.clean else run_checks
         checked = run(loop, checks, root, os.environ, stop)
+    except StoreError as error:
+        help = f" ({error.help})" if error.help else ""
+        checked = Checked("error", (), f"cannot make a clean copy: {error.message}{help}")
     finally:
         restore()
         stop.close()

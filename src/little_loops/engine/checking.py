@@ -107,9 +107,24 @@ def run_checks_in_copy(
     """Run the checks in a clean copy of the project as it is now; its path is replaced in their
     output.
 
-    The store and the copy are temporary, so that runs of the project do not have to wait. Raises
-    `StoreError` without git, `Interrupted` if a stop is requested while the copy is made.
+    The store and the copy are temporary, so that runs of the project do not have to wait. A stop
+    while the copy is made gives the answer `error`. Raises `StoreError` if it cannot be made.
     """
+    from little_loops.trees.git import Interrupted  # only loops that want a copy need it
+
+    try:
+        return _run_in_copy(loop, checks, root, environ, stop)
+    except Interrupted:
+        return Checked("error", (), "stopped while the clean copy was made")
+
+
+def _run_in_copy(
+    loop: FSMLoop,
+    checks: Sequence[str],
+    root: str,
+    environ: Mapping[str, str],
+    stop: StopFlag | None,
+) -> Checked:
     from little_loops.trees.copies import CleanCopy  # only loops that want a copy need it
     from little_loops.trees.git import find_git
     from little_loops.trees.store import TreeStore
