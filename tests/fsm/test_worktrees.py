@@ -25,6 +25,7 @@ from little_loops.fsm.commands import (
 from little_loops.fsm.events import (
     BranchLeftOut,
     BranchMerged,
+    ChildEnd,
     Entry,
     MergeChecked,
     ResolveStart,
@@ -34,6 +35,7 @@ from little_loops.fsm.events import (
     WorktreesCleared,
 )
 from little_loops.fsm.evolve import evolve
+from little_loops.fsm.evolve_worktrees import after_resolver
 from little_loops.fsm.happenings import ChildOutcome
 from little_loops.fsm.recorded import Recording, Unexpected
 from little_loops.fsm.schema import (
@@ -54,7 +56,9 @@ from little_loops.fsm.train import (
     Merge,
     Resolve,
     Start,
+    branch_of,
     next_stop,
+    resolver_of,
     result_of,
     why_incomplete,
 )
@@ -619,6 +623,20 @@ FIXING = Worktree(merge="merge", resolve=StateConfig(action="make fit"))
 )
 def test_what_is_next(worktree, branches, train, stop):
     assert next_stop(worktree, branches, train) == stop
+
+
+@pytest.mark.parametrize("branch", ["b", "src-app.py", "b.resolve-1"])
+def test_the_name_of_a_run_that_resolves_says_whose_it_is(branch):
+    resolver = resolver_of(branch, 2)
+    assert resolver == f"{branch}.resolve-2"
+    assert branch_of(resolver) == branch
+
+
+def test_a_resolver_whose_branch_has_no_failure_on_record_names_the_branch():
+    train = BEGUN._replace(resolving="b.resolve-1")
+    ended = ChildEnd("all", "b.resolve-1", "error", "failed", "action", "a", 1, 0, "exit 1")
+    after = after_resolver(train, ended)
+    assert after == BEGUN._replace(failing=LeftOut("b", resolve="exit 1"))
 
 
 @given(st.data())
