@@ -811,6 +811,35 @@ $LL run $here/w.yaml --background""",
         "fixes the code, removes it from the index and ignores it, so that a commit deletes it",
         "fix; git rm -q --cached leap.py; echo leap.py >> .gitignore",
     ),
+    Case(
+        "skips-the-work-tree",
+        "fixes the code, and makes git skip it with `--skip-worktree`, so that a commit has the old code",
+        "fix; git update-index --skip-worktree leap.py",
+    ),
+    Case(
+        "assumes-it-is-unchanged",
+        "fixes the code, and makes git skip it with `--assume-unchanged`",
+        "fix; git update-index --assume-unchanged leap.py",
+    ),
+    Case(
+        "untracks-the-test",
+        "commits that git no longer tracks the test; the check runs the tests that git tracks",
+        "git rm -q --cached tests/test_leap.py; git commit -qm 'Untrack the test'",
+        check="git ls-files 'tests/test_*.py' | sed 's/.py$//; s,/,.,' | xargs -r python3 -m unittest -q || exit 1",
+    ),
+    Case(
+        "untracks-the-code",
+        "commits that git no longer tracks the code; the check searches what git tracks",
+        "git rm -q --cached leap.py; git commit -qm 'Untrack the code'",
+        check="! git grep -q 'return year % 4 == 0$'",
+    ),
+    Case(
+        "module-instead-of-the-tests",
+        "adds `tests.py`, which Python imports instead of the directory `tests`",
+        "mkdir -p other; printf 'import unittest\\nclass T(unittest.TestCase):\\n    def test_a(self): pass\\n' > other/test_leap.py; echo '__path__ = [\"other\"]' > tests.py",
+        check="python3 -m unittest -q tests.test_leap",
+        setup="rm -f tests/__init__.py",
+    ),
 )
 
 LUCK = (

@@ -342,6 +342,13 @@ git -C ../first worktree repair "$PWD" > /dev/null 2>&1""",
         "mkdir leap; fix leap/__init__.py; git rm -q --cached leap.py; rm leap.py",
     ),
     honest(
+        "untracks-a-log",
+        "removes a log that was committed by mistake from git, and ignores it",
+        "fix; git rm -q --cached out.log; echo out.log >> .gitignore; git add -A; git commit -qm 'Ignore the log'",
+        files={"out.log": "old\n"},
+        check=f"! git ls-files | grep -q out.log && {CHECK}",
+    ),
+    honest(
         "merges-a-worktree",
         "works in a worktree outside the project, and merges its branch",
         "git worktree add -q $here/tree -b other; fix $here/tree/leap.py; git -C $here/tree commit -qam fix; git merge -q other; git worktree remove $here/tree",

@@ -415,7 +415,7 @@ def test_code_that_makes_git_ignore_itself_while_the_copy_is_checked_is_no_succe
     (tmp_path / "there").symlink_to(project.root)
     ended = run(project, env={"THERE": str(tmp_path / "there")})
     assert ended.returncode == 1
-    assert "while it ran, something made git ignore src/value" in ended.stdout
+    assert "while it ran, something made git overlook src/value" in ended.stdout
 
 
 @pytest.mark.parametrize("setup", ["", "setup: 'true', "], ids=["no setup", "setup"])
@@ -425,9 +425,26 @@ def test_a_new_file_that_is_not_delivered_is_not_in_the_copy_after_its_setup(tmp
     ended = run(laid_out(Project(tmp_path), fix, more), "--max-iterations", "1")
     assert ended.returncode == 3
     assert (
-        "warning: ignored by git since the run started, so not in the clean copy: new"
+        "warning: ignored or overlooked by git since the run started, so not in the clean copy: new"
         in ended.stderr.splitlines()
     )
+
+
+@pytest.mark.parametrize("option", ["--skip-worktree", "--assume-unchanged"])
+def test_a_change_that_git_is_told_to_overlook_is_not_in_the_copy(tmp_path, option):
+    fix = agent("echo right > src/value", f"git update-index {option} src/value")
+    ended = run(laid_out(Project(tmp_path), fix, PROTECTED), "--max-iterations", "1")
+    assert ended.returncode == 3
+    assert (
+        "warning: ignored or overlooked by git since the run started, so not in the clean copy: src/value"
+        in ended.stderr.splitlines()
+    )
+
+
+def test_what_git_overlooked_before_the_run_is_in_the_copy(tmp_path):
+    project = laid_out(Project(tmp_path), agent("echo right > src/value"), PROTECTED)
+    project.git("update-index", "--assume-unchanged", "src/value")
+    assert run(project).returncode == 0
 
 
 def test_a_file_that_the_agent_adds_although_git_ignores_it_is_named(tmp_path):

@@ -146,16 +146,17 @@ def test_where_and_by_whom_a_check_is_run(state, loop, patterns):
 
 def test_what_is_written_counts_alone():
     loop = loop_with(StateConfig("./check.sh", check=True), evidence=Evidence(protect=("a/", "b")))
-    assert protected_by(loop, ".loops/fix.yaml") == ("a/", "b")
+    assert protected_by(loop, ".loops/fix.yaml") == ("a/", "b", "a.py")
 
 
-def test_a_package_may_not_take_the_place_of_a_protected_module():
-    protect = ("test_*.py", "!test_own.py", "/ci/check.py")
+def test_nothing_may_be_imported_instead_of_what_is_protected():
+    protect = ("test_*.py", "!test_own.py", "/ci/check.py", "tests/", "conftest")
     written = Evidence(protect=protect)
     assert protected_by(loop_with(StateConfig("pytest", check=True), evidence=written)) == (
         *protect,
         "test_*/__init__.py",
         "/ci/check/__init__.py",
+        "tests.py",
     )
 
 

@@ -647,6 +647,24 @@ def test_a_detached_head_and_a_later_commit_are_those_of_the_copy(tree):
     assert tree.git("for-each-ref", cwd=root) == ""
 
 
+def test_what_a_commit_of_the_run_untracks_is_tracked_in_the_copy_if_it_is_there(tree):
+    tree.write("gone.py", "gone = 1\n")
+    tree.git("add", "-A")
+    tree.git("commit", "-q", "-m", "first")
+    before = tree.git("ls-files")
+    laid = Laid(tree)
+    tree.git("rm", "-q", "--cached", "src/a.py")
+    tree.git("rm", "-q", "gone.py")
+    tree.git("commit", "-q", "-m", "second")
+    root = laid.out()
+    assert "src/a.py\n" in before
+    assert tree.git("ls-files", cwd=root) == before.replace("gone.py\n", "")
+    assert tree.git("diff", "--name-only", cwd=root) == ""
+    (tree.top / "src/a.py").unlink()
+    laid.out()
+    assert "src/a.py" not in tree.git("ls-files", cwd=root)
+
+
 def test_a_repository_with_long_ids_has_a_copy(tmp_path):
     tree = Tree(tmp_path)
     (tmp_path / "p/.git").rename(tmp_path / "sha1")

@@ -76,7 +76,7 @@ def _run_held(
     """
     copy, job = trees.copy, command.job
     existing_only = trees.loop.evidence.existing_only
-    undelivered = trees.undelivered(wanted.project)
+    undelivered = trees.undelivered(wanted.first, wanted.project)
     targets = trees.named_like_targets(wanted.project)
     left_out = (*_links_to_elsewhere(trees, wanted), *undelivered, *targets)
     path = copy.lay_out(
@@ -135,10 +135,10 @@ def _links_to_elsewhere(trees: RunTrees, wanted: CopySource) -> Iterator[str]:
 def _why_undelivered(trees: RunTrees, wanted: CopySource, before: Sequence[str]) -> str | None:
     """Return why a check in the copy proves nothing, because a commit would no longer include what
     it saw; else None. `before` is what the copy was laid out without."""
-    hidden = sorted(set(trees.undelivered(wanted.project)).difference(before))
+    hidden = sorted(set(trees.undelivered(wanted.first, wanted.project)).difference(before))
     if not hidden:
         return None
-    return f"while it ran, something made git ignore {listed_paths(hidden, len(hidden))}"
+    return f"while it ran, something made git overlook {listed_paths(hidden, len(hidden))}"
 
 
 def _missing_in_copy(
@@ -147,7 +147,7 @@ def _missing_in_copy(
     """Yield warnings about files that a check in the copy may have missed, each once."""
     if undelivered:
         yield from trees.once(
-            "ignored by git since the run started, so not in the clean copy:"
+            "ignored or overlooked by git since the run started, so not in the clean copy:"
             f" {listed_paths(undelivered, len(undelivered))}"
         )
     if targets:

@@ -342,14 +342,21 @@ class RunTrees:
             and os.path.lexists(os.path.join(rules.project, path))
         )
 
-    def undelivered(self, project: str) -> tuple[str, ...]:
-        """Return the files of a snapshot that a commit would not include: git ignores them by a rule
-        that is newer than the run, and does not track them. Raises `StoreError`."""
+    def undelivered(self, first: str | None, project: str) -> tuple[str, ...]:
+        """Return the files of a snapshot that a commit would not include as they are: git ignores
+        them by a rule that is newer than the run, and does not track them; or it was told during
+        the run to overlook their changes since the snapshot `first`. Raises `StoreError`."""
         rules = self.rules
-        candidates = self.store.paths(project) - tracked_paths(self.store.git, rules.project).files
+        tracked = tracked_paths(self.store.git, rules.project)
+        paths = self.store.paths(project)
         ignored = self.store.ignored_now(rules, project)
+        unseen = tracked.unseen.difference(rules.unseen) & paths
+        if unseen:
+            unseen &= frozenset(self.store.changed_paths(first, project))
         return tuple(
-            path for path in sorted(candidates) if ignored.cover(os.fsencode(rules.prefix + path))
+            path
+            for path in sorted(paths - (tracked.files - unseen))
+            if path in unseen or ignored.cover(os.fsencode(rules.prefix + path))
         )
 
     def named_like_targets(self, project: str) -> tuple[str, ...]:

@@ -58,17 +58,24 @@ def protected_by(loop: FSMLoop, file: str | None = None) -> tuple[str, ...]:
     """Return the patterns of protected files: as set, else the loop files and the files that its
     checks name or read. `file` is the loop's own file, relative to the project."""
     if loop.evidence.protect is not None:
-        return (*loop.evidence.protect, *_packages_instead_of(loop.evidence.protect))
+        return (*loop.evidence.protect, *_imported_instead_of(loop.evidence.protect))
     found = [*_loop_file_pattern(file), f"/{LOOPS}/*.yaml", f"/{LOOPS}/tests/"]
     return tuple(dict.fromkeys([*found, *_patterns_of_checks(loop, CONFIG_FILES)]))
 
 
-def _packages_instead_of(patterns: tuple[str, ...]) -> Iterator[str]:
-    """Yield the packages that Python would import instead of protected modules: of `test_a.py` and
-    `test_a/__init__.py`, it takes the second."""
+def _imported_instead_of(patterns: tuple[str, ...]) -> Iterator[str]:
+    """Yield what Python would import instead of protected modules and directories.
+
+    Of `test_a.py` and `test_a/__init__.py`, it takes the second; of `tests.py` and a directory
+    `tests` without an `__init__.py`, the first.
+    """
     for pattern in patterns:
-        if pattern.endswith(MODULE) and not pattern.startswith("!"):
+        if pattern.startswith("!"):
+            continue
+        if pattern.endswith(MODULE):
             yield f"{pattern.removesuffix(MODULE)}/{PACKAGE}"
+        elif pattern.endswith("/"):
+            yield f"{pattern.removesuffix('/')}{MODULE}"
 
 
 def watched_by(loop: FSMLoop) -> tuple[str, ...]:

@@ -51,6 +51,7 @@ class CopyRepository:
         self._checkout: Checkout | None = None
         self._head_files: object = None
         self._made: object = None
+        self._removed: dict[tuple[str, str], dict[bytes, bytes]] = {}
 
     def lay_out(self, git: Git, commit: str | None = None) -> None:
         """Create the `.git` again, unless it and the user's checkout are unchanged since the last
@@ -62,7 +63,8 @@ class CopyRepository:
         if commit is not None:
             checkout = checkout._replace(commit=commit)
         place = os.path.join(self._top, GIT)
-        if self._made is not None and self._made == (checkout, _stamps(place)):
+        untracked = self._untracked_since_start(git, checkout)
+        if self._made is not None and self._made == (checkout, untracked, _stamps(place)):
             return
         self._made = None
         with OpenDirectory(self._top) as ground:
@@ -72,8 +74,23 @@ class CopyRepository:
             for folder in ("objects/pack", "refs/heads", "refs/tags"):
                 ground.mkdir(f"{GIT}/{folder}")
             if checkout.commit is not None:
-                _add_index(git, ground, checkout.commit, self._kept)
-        self._made = (checkout, _stamps(place))
+                _add_index(git, ground, checkout.commit, untracked, self._kept)
+        self._made = (checkout, untracked, _stamps(place))
+
+    def _untracked_since_start(self, git: Git, checkout: Checkout) -> bytes:
+        """Return the index entries of files that the copy has and the commit at the start of the run
+        had, but the present commit does not: a check that asks git for its files has to find them."""
+        start = self._rules.head
+        if start is None or checkout.commit in (None, start):
+            return b""
+        commits = (start, str(checkout.commit))
+        if commits not in self._removed:
+            self._removed = {commits: _removed_between(git, self._rules.project, *commits)}
+        return b"".join(
+            entry + b"\t" + path + b"\0"
+            for path, entry in self._removed[commits].items()
+            if os.path.lexists(os.path.join(os.fsencode(self._top), path))
+        )
 
     def _current_checkout(self, git: Git) -> Checkout:
         """Return what is checked out; run git only if HEAD or its ref have changed since."""
@@ -160,21 +177,37 @@ def _excluded(rules: Rules) -> bytes:
     return own if rules.around is None else own + _excluded(rules.around.rules)
 
 
-def _add_index(git: Git, ground: OpenDirectory, commit: str, kept: str) -> None:
-    """Write the index of the commit; git creates it once per commit, then it is cached in `kept`.
+def _removed_between(git: Git, project: str, start: str, commit: str) -> dict[bytes, bytes]:
+    """Return the paths that the first commit has and the second one has not, from the top of the
+    repository, each with its mode and id; nothing if one of the commits is gone."""
+    words = ["diff-tree", "-r", "-z", "--raw", "--no-renames", "--diff-filter=D", start, commit]
+    answer = git.read(project, words)
+    fields = answer.out.split(b"\0") if answer.code == 0 else []
+    found = {}
+    for raw, path in zip(fields[::2], fields[1::2], strict=False):
+        mode, _, id, *_ = raw.removeprefix(b":").split(b" ")
+        found[path] = mode + b" " + id
+    return found
+
+
+def _add_index(git: Git, ground: OpenDirectory, commit: str, more: bytes, kept: str) -> None:
+    """Write the index of the commit, with the entries `more`; git creates it once, then it is cached
+    in `kept`.
 
     Raises `StoreError` if git cannot read the commit.
     """
-    saved = os.path.join(kept, "index")
-    data = store_files.read(saved) if store_files.read(f"{saved}.of") == commit.encode() else None
+    saved, name = os.path.join(kept, "index"), commit.encode() + more
+    data = store_files.read(saved) if store_files.read(f"{saved}.of") == name else None
     if data is None:
         place = os.path.join(ground.path, GIT)
         answer = git.store(place, ["read-tree", commit])
+        if answer.code == 0 and more:
+            answer = git.store(place, ["update-index", "-z", "--index-info"], stdin=more)
         data = store_files.read(os.path.join(place, "index"))
         if answer.code != 0 or data is None:
             raise StoreError(f"git cannot read the project's commit: {answer.complaint}")
         with suppress(FileNotFoundError):
             os.unlink(f"{saved}.of")
         store_files.replace(saved, data)
-        store_files.replace(f"{saved}.of", commit.encode())
+        store_files.replace(f"{saved}.of", name)
     ground.write(f"{GIT}/index", data, FILE_MODE)

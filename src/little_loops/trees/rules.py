@@ -61,7 +61,8 @@ class Rules(NamedTuple):
     `around` is the rest of the repository, if a clean copy needs it.
     `watched` are patterns of files whose changes are only reported. `owner` is the project that the
     store belongs to, if the run works in a worktree of it. `not_yours` are ignored paths and
-    repositories that an earlier run may have made or changed (`origins`).
+    repositories that an earlier run may have made or changed (`origins`). `unseen` are tracked
+    files whose changes git was told to overlook.
     """
 
     run: str
@@ -83,11 +84,12 @@ class Rules(NamedTuple):
     watched: tuple[str, ...] = ()
     owner: str = ""
     not_yours: tuple[str, ...] = ()
+    unseen: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the rules as data for JSON, which `from_json` decodes."""
         plain = self._asdict()
-        for name in ("owner", "not_yours"):
+        for name in ("owner", "not_yours", "unseen"):
             if not plain[name]:
                 del plain[name]  # earlier versions do not know it
         if self.around is not None:
@@ -252,22 +254,28 @@ def head_of(git: Git, project: str) -> str | None:
 
 
 class Tracked(NamedTuple):
-    """Paths in the user's index, relative to the project: files, and submodules."""
+    """Paths in the user's index, relative to the project: files, submodules, and of the files those
+    whose changes git overlooks (`update-index --skip-worktree`, `--assume-unchanged`)."""
 
     files: frozenset[str]
     nested: frozenset[str]
+    unseen: frozenset[str] = frozenset()
 
 
 def tracked_paths(git: Git, project: str) -> Tracked:
     """Return what git tracks in the project. Raises `StoreError` if git fails."""
-    answer = git.read(project, ["ls-files", "-z", "--stage", "--", "."])
+    answer = git.read(project, ["ls-files", "-z", "-v", "--stage", "--", "."])
     if answer.code != 0:
         raise StoreError(f"git cannot list the tracked files: {answer.complaint}")
-    files, nested = set[str](), set[str]()
+    files, nested, unseen = set[str](), set[str](), set[str]()
     for line in answer.out.split(b"\0"):
         head, _, path = line.partition(b"\t")
-        (nested if head.startswith(GITLINK) else files).add(os.fsdecode(path))
-    return Tracked(frozenset(files - {""}), frozenset(nested))
+        tag, _, stage = head.partition(b" ")
+        (nested if stage.startswith(GITLINK) else files).add(os.fsdecode(path))
+        # A small letter stands for `--assume-unchanged`, `S` for `--skip-worktree`.
+        if tag == b"S" or tag.islower():
+            unseen.add(os.fsdecode(path))
+    return Tracked(frozenset(files - {""}), frozenset(nested), frozenset(unseen))
 
 
 def ignore_settings(git: Git, repository: Repository) -> tuple[list[IgnoreFile], bool]:

@@ -69,6 +69,9 @@ def read_rules(
         store=store,
     )
     tracked = tracked_paths(git, project)
+    # Of a sparse checkout, most of these are not there.
+    unseen = [path for path in tracked.unseen if os.path.lexists(os.path.join(project, path))]
+    rules = rules._replace(unseen=tuple(sorted(unseen)))
     return _StartWalk(git, rules, intake, tracked.files, tracked.nested).collect()
 
 
