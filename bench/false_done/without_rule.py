@@ -107,7 +107,7 @@ RULES = (
     Rule(
         "packages instead of protected modules",
         "fsm/protection.py",
-        "_packages_instead_of",
+        "_imported_instead_of",
         "return iter(())",
         "package-instead-of-a-test",
     ),
