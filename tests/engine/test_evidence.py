@@ -430,6 +430,38 @@ def test_a_new_file_that_is_not_delivered_is_not_in_the_copy_after_its_setup(tmp
     )
 
 
+OUTER = """\
+    name: outer
+    initial: go
+    evidence: {protect: [tests/]}
+    states:
+      go: {WORK, on_pass: done, on_fail: bad}
+      bad: {terminal: true, outcome: failure}
+      done: {terminal: true}
+"""
+
+
+def test_the_checks_of_an_inner_loop_see_what_the_outer_one_protects(tmp_path):
+    project = laid_out(Project(tmp_path))
+    project.loop("outer", OUTER.replace("WORK", "loop: fix"))
+    ended = project.ll("run", "outer", "--allow-skip-permissions")
+    assert "! tests/check.py was changed by the agent: restored" in ended.stdout
+    assert (ended.returncode, (project.root / "src/value").read_text()) == (0, "right\n")
+    assert (project.root / "tests/check.py").read_text() == TEST
+
+
+def test_branches_that_pass_with_other_tests_do_not_pass(tmp_path):
+    project = laid_out(Project(tmp_path), agent("echo > tests/check.py"))
+    project.loop("outer", OUTER.replace("WORK", "branches: {one: {loop: fix}}"))
+    ended = project.ll("run", "outer", "--allow-skip-permissions")
+    assert ended.returncode == 1
+    assert (
+        "warning: `go` passed with changes to protected files, which do not count; they are restored now"
+        in ended.stderr.splitlines()
+    )
+    assert (project.root / "tests/check.py").read_text() == TEST
+
+
 @pytest.mark.parametrize("option", ["--skip-worktree", "--assume-unchanged"])
 def test_a_change_that_git_is_told_to_overlook_is_not_in_the_copy(tmp_path, option):
     fix = agent("echo right > src/value", f"git update-index {option} src/value")

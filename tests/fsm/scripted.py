@@ -229,6 +229,9 @@ class ScriptedWorld:
         if command.stop:
             return ChildEnded(self.now(), command.stop[0], INTERRUPTED)
         said = self.script.pop(0)
+        if isinstance(said, dict):  # what the children write
+            self.trees.write(said)
+            said = self.script.pop(0)
         if said is Crash:
             raise Crash
         if isinstance(said, Stop):

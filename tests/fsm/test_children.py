@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from little_loops.fsm.branching import protected_alike
 from little_loops.fsm.child_steps import halt, rule_of
 from little_loops.fsm.commands import RunChildren
 from little_loops.fsm.endings import ENDINGS
@@ -439,6 +440,61 @@ def test_a_run_takes_snapshots_around_a_child_that_takes_some():
     assert is_observed(loop, LoopState("r", "nightly", "types", "", ""))
     assert not wants_evidence(world().loop)
     assert not wants_evidence(loop._replace(evidence=Evidence(enabled=False)))
+
+
+def test_a_pass_with_changes_to_protected_files_is_none():
+    loop = with_agent()._replace(evidence=Evidence(protect=("tests/",)), max_cost_usd=None)
+    of = ScriptedWorld(loop, [{"tests/t": "weaker"}, PASSED])
+    begin(of, evidence="on")
+    assert told(of) == dedent("""\
+        types starts
+        types ends: pass (terminal)
+        tampered by agent: tests/t (restore)
+        restored: tests/t
+        warning: `types` passed with changes to protected files, which do not count; they are restored now
+        types -> bad (on_fail)
+        loop_error: failed, terminal""")
+
+
+@pytest.mark.parametrize(
+    ("own", "above", "made"),
+    [
+        pytest.param(Evidence(), Evidence(clean=True), Evidence(), id="nothing is protected"),
+        pytest.param(
+            Evidence(enabled=False),
+            Evidence(protect=("a",)),
+            Evidence(enabled=False),
+            id="the child records no evidence",
+        ),
+        pytest.param(
+            Evidence(),
+            Evidence(enabled=False, protect=("a",)),
+            Evidence(),
+            id="the run above records no evidence",
+        ),
+        pytest.param(
+            Evidence(clean=True),
+            Evidence(protect=("a",), existing_only=True, tampering="fail"),
+            Evidence(protect=("a",), existing_only=True, tampering="fail", clean=True),
+            id="only above",
+        ),
+        pytest.param(
+            Evidence(protect=("b", "!a"), existing_only=True, tampering="report"),
+            Evidence(protect=("a",)),
+            Evidence(protect=("b", "!a", "a")),
+            id="both",
+        ),
+        pytest.param(
+            Evidence(protect=("b",), existing_only=True, tampering="fail"),
+            Evidence(protect=("a",), existing_only=True),
+            Evidence(protect=("b", "a"), existing_only=True, tampering="fail"),
+            id="the child is stricter",
+        ),
+    ],
+)
+def test_what_is_protected_in_a_child(own: Evidence, above: Evidence, made: Evidence):
+    loop = world().loop._replace(evidence=own)
+    assert protected_alike(loop, above) == loop._replace(evidence=made)
 
 
 def test_no_child_with_an_agent_starts_without_money():

@@ -18,7 +18,7 @@ from little_loops import __version__
 from little_loops.engine import lifecycle
 from little_loops.engine.drive import new_run
 from little_loops.engine.local_world import Services
-from little_loops.fsm.branching import action_loop, shares_tree, without_evidence
+from little_loops.fsm.branching import action_loop, protected_alike, shares_tree, without_evidence
 from little_loops.fsm.events import (
     ActionComplete,
     ActionInterrupted,
@@ -312,6 +312,7 @@ def child_machine(world: LocalWorld, spec: ChildSpec) -> FSMLoop:
     loop = spec.step.loop or action_loop(world.loop, judged, spec.step, spec.name)
     if shares_tree(state):
         loop = without_evidence(loop)
+    loop = protected_alike(loop, world.loop.evidence)
     loop = loop._replace(worktree=_prepared_by_child(world, spec))
     return loop._replace(on_handoff="pause") if loop.on_handoff == "spawn" else loop
 

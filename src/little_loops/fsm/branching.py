@@ -246,3 +246,21 @@ def without_evidence(loop: FSMLoop) -> FSMLoop:
     """Return the loop without rules about files, which the run that starts it applies for all of its
     branches."""
     return loop._replace(evidence=Evidence(enabled=False), scope_writes="ignore")
+
+
+def protected_alike(loop: FSMLoop, above: Evidence) -> FSMLoop:
+    """Return the loop of a child, whose agents may not change what the run above it protects.
+
+    Its own checks decide that run's verdict, so they must not pass with other tests. Its own
+    patterns come first: none of them exempts what is protected above.
+    """
+    own = loop.evidence
+    if above.protect is None or above.enabled is False or own.enabled is False:
+        return loop
+    return loop._replace(
+        evidence=own._replace(
+            protect=(*(own.protect or ()), *above.protect),
+            existing_only=above.existing_only and (own.protect is None or own.existing_only),
+            tampering=own.tampering if own.tampering == "fail" else above.tampering,
+        )
+    )

@@ -19,7 +19,7 @@ from little_loops.fsm.evidence import (
     trees_of,
 )
 from little_loops.fsm.routing import find_transition
-from little_loops.fsm.schema import CURRENT, STALLED, Place, Transition
+from little_loops.fsm.schema import CURRENT, FAIL, STALLED, Place, Transition, starts_runs
 from little_loops.fsm.state import CheckRecord, Judgement, Move
 from little_loops.fsm.step_builder import StepBuilder
 
@@ -31,6 +31,14 @@ def check_fields(builder: StepBuilder) -> dict[str, Any]:
     return {} if trees is None else {"place": trees.place, "is_check": builder.state.check}
 
 
+def _passed_before_restoring(builder: StepBuilder) -> Judgement:
+    """Return the verdict of runs that passed before the protected files that they had changed were
+    restored: they were judged with other files."""
+    reason = "passed with changes to protected files, which do not count; they are restored now"
+    builder.note(RunWarning(f"`{builder.run.current_state}` {reason}"))
+    return Judgement(FAIL, reason)
+
+
 def verdict_after_rules(builder: StepBuilder, judgement: Judgement) -> Judgement | Rerun:
     """Record the result of a check. Return its verdict under the rules of evidence, or the check to
     rerun first.
@@ -38,9 +46,12 @@ def verdict_after_rules(builder: StepBuilder, judgement: Judgement) -> Judgement
     The verdict stays the same without evidence, and for anything but a shell check that is judged
     by its own result.
     """
-    if trees_of(builder.run) is None or builder.run.ruling is not None:
+    trees = trees_of(builder.run)
+    if trees is None or builder.run.ruling is not None:
         return judgement  # the judge was asked because the rules are met
     _note_check(builder, judgement)
+    if trees.restores and starts_runs(builder.state) and judgement.verdict in PASSED:
+        return _passed_before_restoring(builder)
     run = builder.run
     if run.phase != "judged" or not _is_judged_check(builder):
         return judgement
