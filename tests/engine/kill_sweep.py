@@ -12,6 +12,7 @@ import os
 import signal
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Literal, NamedTuple
 
 import psutil
@@ -107,7 +108,8 @@ def _kill(victims: Victims, root: int, log: int, written: bytes) -> None:
     os.write(log, written)
     for pid in [root, *_runners(root)] if victims == "all" else []:
         if pid != os.getpid():
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it has just ended
+                os.kill(pid, signal.SIGKILL)
     os.kill(os.getpid(), signal.SIGKILL)
 
 

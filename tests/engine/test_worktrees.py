@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 from collections.abc import Iterable, Iterator
@@ -578,6 +579,71 @@ def test_what_is_in_no_commit_is_never_removed(repository):
     assert repository.worktrees() == []
     assert repository.ll("worktrees", "--json").stdout.strip() == '{"schema": 1, "worktrees": []}'
     assert repository.ll("worktrees").stdout == "no worktrees\n"
+
+
+@pytest.mark.parametrize("keep", ["failed", "never"])
+def test_a_repository_that_a_branch_has_made_is_never_removed(repository, keep):
+    """Its commits are in no other repository; the rest of the work lands."""
+    inner = "git -C inner -c user.name=a -c user.email=b -c core.hooksPath= -c commit.gpgSign=false"
+    action = (
+        "echo x > ${branch.item}.py; test ${branch.item} = one || { git init -q inner;"
+        f" echo kept > inner/f; {inner} add f; {inner} commit -qm f; }}"
+    )
+    done = repository.run(
+        MANY.format(items="[one, two]", action=action, worktree=f"{{keep: {keep}}}")
+    )
+    assert done.returncode == 0, told(done)
+    [kept] = repository.worktrees()
+    assert (kept / "inner/f").read_text() == "kept\n"
+    landed = repository.git("diff", "--name-only", "HEAD@{1}", "HEAD").split("\n")
+    assert landed == ["one.py", "two.py"]
+    assert repository.ll("worktrees", "--prune").returncode == 0
+    assert (kept / "inner/f").exists()
+
+
+def test_commits_that_are_added_to_a_branch_after_it_was_merged_are_kept(repository):
+    """Somebody commits in a worktree while the merged tree is checked."""
+    late = (
+        "cd $(git -C PROJECT worktree list --porcelain | sed -n 's/^worktree \\(.*-one\\)$/\\1/p')"
+        " && echo late > late.py && git add late.py && git -c core.hooksPath=/dev/null"
+        " -c commit.gpgSign=false commit -qm late"
+    ).replace("PROJECT", str(repository.root))
+    tree = "{check: " + json.dumps(f"test ! -e two.py || ({late})") + "}"
+    action = "echo x > ${branch.item}.py"
+    done = repository.run(MANY.format(items="[one, two]", action=action, worktree=tree))
+    assert done.returncode == 0, told(done)
+    assert repository.worktrees() == []
+    [left] = repository.git("for-each-ref", "--format=%(refname:short)", "refs/heads/ll").split(
+        "\n"
+    )
+    assert left.endswith("/one")
+    assert repository.git("show", f"{left}:late.py") == "late"
+
+
+def test_how_many_git_commands_a_branch_takes(repository):
+    """What a worktree costs is mostly git's processes; listing all worktrees would cost more for
+    each the more there are."""
+    log = repository.home / "git.log"
+    wrapper = repository.home / "bin/git"
+    wrapper.parent.mkdir()
+    wrapper.write_text(f'#!/bin/sh\necho "$*" >> {log}\nexec {shutil.which("git")} "$@"\n')
+    wrapper.chmod(0o755)
+    path = {"PATH": f"{wrapper.parent}:{os.environ['PATH']}"}
+
+    def commands(count: int) -> list[str]:
+        log.write_text("")
+        items = [f"n{count}{number}" for number in range(count)]
+        repository.loop(
+            "w", MANY.format(items=items, action="echo > ${branch.item}.py", worktree="true")
+        )
+        done = repository.ll("run", "w", env=path)
+        assert done.returncode == 0, told(done)
+        return log.read_text().split("\n")
+
+    few, many = commands(2), commands(4)
+    assert len(many) - len(few) <= 2 * 27, many
+    assert sum("--version" in each for each in many) == 1
+    assert not any("worktree list" in each for each in many)
 
 
 # ── killed anywhere ────────────────────────────────────────────────────────────────────────────

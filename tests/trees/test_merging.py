@@ -112,6 +112,19 @@ def test_everything_but_ignored_files_is_committed(tree: Tree):
     assert users(tree) == before
 
 
+def test_a_repository_inside_is_not_committed(tree: Tree):
+    """Of a repository, git would commit only the name of a commit."""
+    place = Path(worktrees.place_of(root(tree), "x", tree.environ))
+    branch(tree, "x", {"new.py": "new\n"})
+    quietly(tree, "init", "-q", "empty", cwd=place)
+    quietly(tree, "clone", "-q", root(tree), "inner", cwd=place)
+    (place / "more.py").write_text("more\n")
+    commit = merging.commit_changes(git_of(tree), str(place), "ll/x", "more\n")
+    assert commit is not None
+    assert [*files(tree, commit)] == ["a.py", "b.py", "more.py", "new.py"]
+    assert worktrees.unsaved(git_of(tree), str(place)) == ("empty/", "inner/")
+
+
 def test_without_changes_there_is_nothing_to_commit(tree: Tree):
     place = worktrees.place_of(root(tree), "x", tree.environ)
     worktrees.add(git_of(tree), root(tree), place, "ll/x", head(tree))

@@ -170,6 +170,10 @@ def test_a_worktree_without_changes_is_removed_with_its_branch(place):
     remove(tree)  # nothing is left of it
 
 
+GIT = "git -c user.name=a -c user.email=b -c core.hooksPath=/dev/null"
+GIT_IN_R = f"{GIT} -C r add x; {GIT} -C r"
+
+
 @pytest.mark.parametrize(
     ("change", "path"),
     [
@@ -178,6 +182,17 @@ def test_a_worktree_without_changes_is_removed_with_its_branch(place):
         pytest.param("mkdir new; touch new/x", "new/x", id="untracked"),
         pytest.param("chmod +x app/a.py", "app/a.py", id="mode"),
         pytest.param("echo 1 > s; git add s; rm s", "s", id="only in the index"),
+        pytest.param(f"git init -q r; touch r/x; {GIT_IN_R} commit -qm x", "r/", id="a repository"),
+        pytest.param(
+            f"git init -q r; touch r/x; {GIT_IN_R} commit -qm x; {GIT} add r; {GIT} commit -qm r",
+            "r",
+            id="a repository whose commit is in no other one",
+        ),
+        pytest.param(
+            f"git checkout -q --detach; touch x; {GIT} add x; {GIT} commit -qm x",
+            "HEAD",
+            id="a commit on no branch",
+        ),
     ],
 )
 def test_changes_that_are_in_no_commit_are_not_removed(change, path, place):
@@ -191,6 +206,36 @@ def test_changes_that_are_in_no_commit_are_not_removed(change, path, place):
     assert fingerprint(there, skip=[".git"]) == before
     remove(tree, is_stored=True)
     assert not there.exists()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param("git clone -q ../other r; git add r; git commit -qm r", id="a submodule"),
+        pytest.param("git checkout -q --detach", id="a commit of a branch"),
+    ],
+)
+def test_what_is_somewhere_else_too_is_removed(change, place):
+    tree = make(place)
+    shutil.rmtree(tree.top / ".git/hooks")
+    there = filled(tree)
+    tree.git("clone", "-q", str(tree.top), str(there.parent / "other"))
+    for line in change.split("; "):
+        tree.git(*line.split()[1:], cwd=there)
+    remove(tree)
+    assert not there.exists()
+
+
+def test_a_worktree_with_another_branch_is_not_replaced(place):
+    tree = make(place)
+    there = filled(tree)
+    shutil.rmtree(tree.top / ".git/hooks")
+    tree.git("switch", "-q", "-c", "other", cwd=there)
+    (there / "mine.txt").write_text("in no commit")
+    with pytest.raises(StoreError) as caught:
+        add(tree)
+    assert caught.value.message == f"`other` is checked out in `{there}`, not `{BRANCH}`"
+    assert (there / "mine.txt").read_text() == "in no commit"
 
 
 def test_commits_of_its_own_keep_the_branch(place):

@@ -31,9 +31,11 @@ from little_loops.fsm.happenings import (
 from little_loops.fsm.path_text import listed_paths
 from little_loops.fsm.schema import WORKING_TREE, Worktree, worktree_of
 from little_loops.fsm.state import Children, LoopState, Workspace
+from little_loops.fsm.train import resolver_of
 from little_loops.records import NamedTuple
 from little_loops.runs.child_runs import files_of
 from little_loops.runs.storage import read_start
+from little_loops.runs.stored_run import read_stored
 from little_loops.system import process
 from little_loops.trees import merging, worktrees
 from little_loops.trees.bringing import bring, still_the_same
@@ -187,7 +189,6 @@ def _prepare(world: LocalWorld, run: LoopState, command: PrepareWorktree) -> Hap
         worktrees.check_out(git, place.path)
     os.makedirs(place.project, exist_ok=True)  # nothing in it may be committed yet
     missing = bring(place.origin, place.project, worktree.copy, worktree.link)
-    worktrees.refresh(git, place.path)
     if worktree.setup is not None:
         tail = Tail()
         ended = run_script(world, run, command.job, command.shell, worktree.setup, tail)
@@ -316,7 +317,7 @@ def commit_leftovers(
         else still_the_same(place.origin, place.project, worktree.copy, worktree.link)
     )
     prefix = os.path.relpath(place.project, place.path)
-    merging.commit_changes(
+    made = merging.commit_changes(
         git,
         place.path,
         place.branch,
@@ -324,7 +325,7 @@ def commit_leftovers(
         leave_out=[os.path.normpath(os.path.join(prefix, path)) for path in same],
         parents=parents,
     )
-    found = worktrees.commit_of(git, place.path, worktrees.HEADS + place.branch)
+    found = made or worktrees.commit_of(git, place.path, worktrees.HEADS + place.branch)
     assert found is not None, "the branch that is checked out has a commit"
     return found
 
@@ -373,16 +374,27 @@ def _remove(
         if command.save:
             settings = own if command.children is None else worktree_of(state)
             commit_leftovers(git, place, settings)
-        worktrees.remove(git, place.origin, place.path, place.branch, base=_base(run))
+        expendable = _landed(world, run, command.children, name) or _base(run)
+        worktrees.remove(git, place.origin, place.path, place.branch, base=expendable)
     except (StoreError, UsageError):
         return False
-    train = run.train
-    is_merged = train is not None and name in train.merged
-    if is_merged and train is not None and train.landing is not None and not train.landing.reason:
-        tip = worktrees.commit_of(git, place.origin, worktrees.HEADS + place.branch)
-        if tip is not None:
-            worktrees.delete_branch(git, place.origin, place.branch, tip)
     return True
+
+
+def _landed(world: LocalWorld, run: LoopState, children: Children | None, name: str) -> str | None:
+    """Return the commit of a branch that is in the user's branch now; None if none is. Commits that
+    somebody has added since are not."""
+    train = run.train
+    if train is None or name not in train.merged or train.landing is None or train.landing.reason:
+        return None
+    if children is None:
+        return run.workspace and run.workspace.commit
+    resolvers = [resolver_of(name, number + 1) for number in range(train.tries.get(name, 0))]
+    for child in (*reversed(resolvers), name):
+        stored = read_stored(files_of(world.writer.files, children, child))
+        if stored is not None and (space := stored.run.workspace) and space.commit:
+            return space.commit
+    return None
 
 
 def _base(run: LoopState) -> str | None:

@@ -14,6 +14,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from signal import SIGTERM
 from typing import Literal
 
@@ -230,13 +231,33 @@ def find_git(project: str, environ: Mapping[str, str], stop: StopFlag | None = N
 
 def _check_version(git: Git) -> None:
     """Raise `StoreError` if git is older than 2.25, or does not print its version."""
-    answer = git.store(NOWHERE, ["--version"])
+    found = version_of(git)
+    if found < OLDEST:
+        raise StoreError(f"git {version_text(found)} is too old", "install git 2.25 or newer")
+
+
+def version_of(git: Git) -> tuple[int, int]:
+    """Return the version of git. Raises `StoreError` if it does not print it."""
+    try:
+        changed_ns = os.stat(git.program).st_mtime_ns
+    except OSError as error:
+        raise StoreError(f"cannot start git: {error.strerror}") from error
+    return _ask_version(git.program, changed_ns, git.environ.get("PATH", os.defpath))
+
+
+@cache
+def _ask_version(program: str, _changed_ns: int, search: str) -> tuple[int, int]:
+    """Return the version that a program prints; it is asked once in each process."""
+    answer = Git(program, {"PATH": search}).store(NOWHERE, ["--version"])
     text = answer.out.decode("utf-8", "replace").strip()
     found = re.search(r"(\d+)\.(\d+)", text)
     if answer.code != 0 or found is None:
-        raise StoreError(f"`{git.program}` does not print its version: {answer.complaint or text}")
-    if (int(found[1]), int(found[2])) < OLDEST:
-        raise StoreError(f"git {found[0]} is too old", "install git 2.25 or newer")
+        raise StoreError(f"`{program}` does not print its version: {answer.complaint or text}")
+    return int(found[1]), int(found[2])
+
+
+def version_text(version: tuple[int, int]) -> str:
+    return ".".join(map(str, version))
 
 
 def is_inside(path: str, directory: str) -> bool:

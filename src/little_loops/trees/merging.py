@@ -18,8 +18,8 @@ from typing import Literal
 
 from little_loops.errors import StoreError
 from little_loops.records import NamedTuple
-from little_loops.trees.git import Git, GitOutput
-from little_loops.trees.worktrees import HEADS, commit_of, run_git
+from little_loops.trees.git import Git, GitOutput, version_of, version_text
+from little_loops.trees.worktrees import HEADS, commit_of, run_git, wrong_branch
 
 OLDEST = (2, 38)
 """The first version whose `merge-tree` merges without a work tree."""
@@ -58,11 +58,10 @@ class LandingRefused(NamedTuple):
 
 def check_git(git: Git) -> None:
     """Raise `StoreError` if git is too old to merge without a work tree."""
-    answer = git.store("/nonexistent", ["--version"])
-    found = re.search(r"(\d+)\.(\d+)", answer.out.decode("utf-8", "replace"))
-    if found is None or (int(found[1]), int(found[2])) < OLDEST:
-        version = "this git" if found is None else f"git {found[0]}"
-        raise StoreError(f"{version} cannot merge without a work tree", "install git 2.38 or newer")
+    found = version_of(git)
+    if found < OLDEST:
+        text = f"git {version_text(found)} cannot merge without a work tree"
+        raise StoreError(text, "install git 2.38 or newer")
 
 
 # ── commits ────────────────────────────────────────────────────────────────────────────────────
@@ -77,36 +76,39 @@ def commit_changes(
     leave_out: Sequence[str] = (),
     parents: Sequence[str] | None = None,
 ) -> str | None:
-    """Commit all changes in a worktree of ours, except ignored files and the untracked ones in
-    `leave_out`, on its branch. Return the commit; None if there is nothing to commit.
+    """Commit all changes in a worktree of ours, except ignored files, the untracked ones in
+    `leave_out` and new repositories, on its branch. Return the commit; None if there is nothing to
+    commit.
 
     `parents` are those of the commit, if not only the current one.
     """
-    here = current_branch(git, place)
+    head, before, here = _checked_out(git, place)
     if here != branch:
-        where = "no branch" if here is None else f"`{here}`"
-        raise StoreError(
-            f"{where} is checked out in `{place}`, not `{branch}`",
-            f"`git switch {branch}` there, or merge it yourself",
-        )
-    excluded = [f":(top,exclude,literal){path}" for path in _untracked(git, place, leave_out)]
+        raise wrong_branch(place, here, branch)
+    excluded = [f":(top,exclude,literal){path}" for path in _left_out(git, place, leave_out)]
     run_git(git, place, ["add", "--all", "--", ":/", *excluded], "add the changes")
-    head = _head(git, place)
     tree = _text(run_git(git, place, ["write-tree"], "write the tree"))
-    if parents is None and tree == tree_of(git, place, head):
+    if parents is None and tree == before:
         return None
     commit = _commit(git, place, tree, [head] if parents is None else parents, message)
     run_git(git, place, ["update-ref", HEADS + branch, commit, head], "move the branch")
     return commit
 
 
-def _untracked(git: Git, place: str, paths: Sequence[str]) -> list[str]:
-    """Return those of the paths, from the top, that git would add: neither tracked nor ignored."""
-    if not paths:
-        return []
+def _checked_out(git: Git, place: str) -> tuple[str, str, str | None]:
+    """Return the commit that is checked out, its tree, and its branch, if it is on one."""
+    words = ["rev-parse", "HEAD^{commit}", "HEAD^{tree}", "--symbolic-full-name", "HEAD"]
+    commit, tree, name = _text(run_git(git, place, words, "read the commit")).split("\n")
+    return commit, tree, name.removeprefix(HEADS) if name.startswith(HEADS) else None
+
+
+def _left_out(git: Git, place: str, paths: Sequence[str]) -> list[str]:
+    """Return what git would add, and is not to: those of the paths, from the top, and repositories,
+    of which it would add only the name of a commit."""
     words = ["ls-files", "-z", "--others", "--exclude-standard", "--full-name", "--", ":/"]
-    found = set(run_git(git, place, words, "list the files").out.split(b"\0"))
-    return [path for path in paths if os.fsencode(path) in found]
+    found = run_git(git, place, words, "list the files").out.split(b"\0")
+    own = {os.fsencode(path) for path in paths}
+    return [os.fsdecode(path.rstrip(b"/")) for path in found if path in own or path[-1:] == b"/"]
 
 
 def tree_of(git: Git, place: str, commit: str) -> str:
@@ -142,9 +144,11 @@ def _commit(git: Git, directory: str, tree: str, parents: Sequence[str], message
     """Write a commit, in the user's name if git knows one."""
     parts = [word for parent in parents for word in ("-p", parent)]
     words = ["commit-tree", tree, *parts, "-F", "-"]
-    return _text(
-        run_git(git, directory, [*_identity(git, directory), *words], "commit", message.encode())
-    )
+    answer = git.change(directory, words, message.encode())
+    if answer.code != 0:
+        words = [*_identity(git, directory), *words]
+        answer = run_git(git, directory, words, "commit", message.encode())
+    return _text(answer)
 
 
 def _identity(git: Git, directory: str) -> list[str]:

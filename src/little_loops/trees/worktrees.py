@@ -33,8 +33,8 @@ from little_loops.trees.worktree_records import forget
 WORKTREES = "worktrees"
 REMOVED = ".removed"
 HEADS = "refs/heads/"
-NO_COMMIT = "0" * 40
-"""As the expected value of a ref: it must not exist yet."""
+NO_BRANCH = b"## HEAD (no branch)"
+"""What `git status` says of a detached HEAD."""
 # `read-tree` would leave out what a sparse checkout leaves out.
 WHOLE = ("-c", "core.sparseCheckout=false")
 
@@ -65,11 +65,11 @@ def add(git: Git, project: str, place: str, branch: str, commit: str) -> None:
     """Add a worktree at `place` on the new branch, at the commit: with its index, without files.
 
     If it is already there, do nothing; what a killed call left is removed first. Raises
-    `StoreError` if the branch exists at another commit, or git fails.
+    `StoreError` if the branch exists at another commit, another branch is checked out there, or git
+    fails.
     """
     _create_branch(git, project, branch, commit)
-    found = find(git, project, place)
-    if found is None or found.branch != branch or not os.path.lexists(f"{place}/.git"):
+    if not _is_added(git, project, place, branch):
         try:
             os.makedirs(os.path.dirname(place), mode=PRIVATE_FOLDER, exist_ok=True)
         except OSError as error:
@@ -81,13 +81,33 @@ def add(git: Git, project: str, place: str, branch: str, commit: str) -> None:
     run_git(git, place, [*WHOLE, "read-tree", commit], "read the commit")
 
 
+def _is_added(git: Git, project: str, place: str, branch: str) -> bool:
+    """Return whether the worktree is there. Raises `StoreError` if another branch is checked out in
+    it: what it contains may be in no commit."""
+    if not os.path.lexists(f"{place}/.git"):
+        return False  # listing them would take longer the more there are
+    found = find(git, project, place)
+    if found is None or found.commit.strip("0") == "":  # a killed call had no commit yet
+        return False
+    if found.branch != branch:
+        raise wrong_branch(place, found.branch, branch)
+    return True
+
+
+def wrong_branch(place: str, here: str | None, branch: str) -> StoreError:
+    """Return the error that another branch than ours, or none, is checked out in a worktree."""
+    where = "no branch" if here is None else f"`{here}`"
+    return StoreError(
+        f"{where} is checked out in `{place}`, not `{branch}`",
+        f"`git switch {branch}` there, or merge it yourself",
+    )
+
+
 def _create_branch(git: Git, project: str, branch: str, commit: str) -> None:
     """Create a branch at a commit. Raises `StoreError` if it exists at another one."""
-    if commit_of(git, project, HEADS + branch) == commit:
-        return
-    words = ["update-ref", HEADS + branch, commit, NO_COMMIT[: len(commit)]]
+    words = ["update-ref", HEADS + branch, commit, "0" * len(commit)]  # it must not exist yet
     answer = git.change(project, words)
-    if answer.code != 0:
+    if answer.code != 0 and commit_of(git, project, HEADS + branch) != commit:
         raise StoreError(
             f"cannot create the branch `{branch}`: {answer.complaint}",
             f"`git branch -m {branch} NAME` renames the one that exists",
@@ -113,15 +133,22 @@ def check_out_around(git: Git, place: str, prefix: str) -> None:
 
 
 def check_out(git: Git, place: str) -> None:
-    """Write all files of a worktree's index. Git applies the user's filters. Raises `StoreError`."""
-    words = ["checkout-index", "--quiet", "--force", "--all"]
+    """Write all files of a worktree's index, and note there how they are, so that `git status` is
+    fast. Git applies the user's filters. Raises `StoreError`."""
+    words = ["checkout-index", "--quiet", "--force", "--index", "--all"]
     run_git(git, place, words, "check out the files")
 
 
 def has_submodules(git: Git, place: str) -> bool:
     """Return whether the commit of a worktree has submodules, whose directories stay empty."""
+    return bool(_submodules(git, place))
+
+
+def _submodules(git: Git, place: str) -> list[str]:
+    """Return the submodules in the index of a worktree, from its top."""
     answer = git.read(place, ["ls-files", "-z", "--stage"])
-    return any(line.startswith(GITLINK) for line in answer.out.split(b"\0"))
+    lines = [line for line in answer.out.split(b"\0") if line.startswith(GITLINK)]
+    return [os.fsdecode(line.partition(b"\t")[2]) for line in lines]
 
 
 def refresh(git: Git, place: str) -> None:
@@ -157,12 +184,44 @@ def _parsed(text: str) -> Iterator[GitWorktree]:
 
 def unsaved(git: Git, place: str) -> tuple[str, ...]:
     """Return the files of a worktree that are not in its commit: changed, deleted and untracked
-    ones, but not ignored ones. Raises `StoreError`."""
+    ones, but not ignored ones; also repositories with commits that are nowhere else. Raises
+    `StoreError`."""
     words = ["status", "--porcelain", "-z", "--no-renames", "--untracked-files=all"]
-    answer = git.read(place, words)
+    answer = git.read(place, [*words, "--ignore-submodules=none", "--branch", "--no-ahead-behind"])
     if answer.code != 0:
         raise StoreError(f"git cannot compare `{place}` with its commit: {answer.complaint}")
-    return tuple(os.fsdecode(line[3:]) for line in answer.out.split(b"\0") if line)
+    head, *lines = answer.out.split(b"\0")
+    found = [os.fsdecode(line[3:]) for line in lines if line]
+    if head == NO_BRANCH and not _is_on_a_branch(git, place):
+        found.append("HEAD")
+    return (*found, *_repositories_with_commits(git, place))
+
+
+def _is_on_a_branch(git: Git, place: str) -> bool:
+    """Return whether a branch or tag contains the commit that is checked out."""
+    words = [
+        "for-each-ref",
+        "--count=1",
+        "--contains=HEAD",
+        "refs/heads",
+        "refs/tags",
+        "refs/remotes",
+    ]
+    answer = git.read(place, words)
+    return answer.code == 0 and bool(answer.out)
+
+
+def _repositories_with_commits(git: Git, place: str) -> list[str]:
+    """Return the submodules in a worktree with commits that they did not get from elsewhere. Their
+    repositories are removed with the worktree."""
+    words = ["rev-list", "--max-count=1", "--all", "HEAD", "--not", "--remotes"]
+    found = []
+    for path in _submodules(git, place):
+        inside = os.path.join(place, path)
+        if os.path.lexists(f"{inside}/.git"):
+            answer = git.read(inside, words)
+            found += [path] if answer.code != 0 or answer.out else []
+    return found
 
 
 def remove(
@@ -179,7 +238,8 @@ def remove(
     `is_stored` says that its current content is in the store. Otherwise raises `UsageError` if it
     has files that are in no commit. If it is already gone, only what is left of it is removed.
     """
-    if os.path.lexists(place):
+    is_there = os.path.lexists(place)
+    if is_there:
         paths = () if is_stored else unsaved(git, place)
         if paths:
             raise UsageError(
@@ -191,8 +251,9 @@ def remove(
             os.rename(place, place + REMOVED)
         except OSError as error:
             raise _failed(error, "remove", place) from error
-    if find(git, project, place) is not None:
-        words = ["worktree", "remove", "--force", "--force", place]
+    words = ["worktree", "remove", "--force", "--force", place]
+    answer = git.change(project, words) if is_there else None
+    if (answer is None or answer.code != 0) and find(git, project, place) is not None:
         run_git(git, project, words, "remove the worktree")
     _delete(place + REMOVED)
     forget(place)
