@@ -620,7 +620,7 @@ def test_commits_that_are_added_to_a_branch_after_it_was_merged_are_kept(reposit
     assert repository.git("show", f"{left}:late.py") == "late"
 
 
-def test_how_many_git_commands_a_branch_takes(repository):
+def test_how_many_git_commands_a_branch_takes(repository: Repository):
     """What a worktree costs is mostly git's processes; listing all worktrees would cost more for
     each the more there are."""
     log = repository.home / "git.log"

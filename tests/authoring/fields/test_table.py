@@ -6,12 +6,15 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 
-from little_loops.authoring.fields.kinds import LONGEST_S, MOST, ListOf
+from little_loops.authoring.fields import table
+from little_loops.authoring.fields.kinds import LONGEST_S, MOST, ListOf, Table
 from little_loops.authoring.fields.schema_json import schema
 from little_loops.authoring.fields.table import BRANCH, COMMAND, LOOP, STATE
 from little_loops.authoring.load import load_data
 from little_loops.authoring.paradigms.goal import PREPOSITIONS
+from little_loops.fsm.schema import PROOF_VERDICTS, RESERVED_WORDS, WORKING_TREE
 
 SCHEMA = Path(__file__).parents[3] / "schemas" / "loop.schema.json"
 
@@ -72,3 +75,28 @@ def test_the_words_that_end_the_name_of_a_goal():
     assert " ".join(sorted(PREPOSITIONS)) == (
         "across at by for from in into of on through to under with within"
     )
+
+
+def _tables(found: object) -> list[Table]:
+    """The tables among the values of a module, also those in mappings."""
+    if isinstance(found, Table):
+        return [found]
+    return [t for each in found.values() for t in _tables(each)] if isinstance(found, dict) else []
+
+
+def _words(kind: object) -> set[str]:
+    """The words that a kind of value, or one inside it, accepts."""
+    found = set(getattr(kind, "words", ())) if not isinstance(kind, type) else set()
+    inner = [each for each in kind if isinstance(each, tuple)] if isinstance(kind, tuple) else []
+    return {word for word in found if isinstance(word, str)}.union(*map(_words, inner))
+
+
+def test_no_field_and_no_word_is_a_boolean_a_number_or_null_in_yaml():
+    """Another reader of YAML 1.1, such as an editor's, sees the same words in a loop file."""
+    rows = [row for each in vars(table).values() for one in _tables(each) for row in one.fields]
+    names = {row.name for row in rows} | {alias for row in rows for alias in row.aliases}
+    words = set[str]().union(*(_words(row.kind) for row in rows))
+    words |= {*PROOF_VERDICTS, *RESERVED_WORDS, WORKING_TREE, "all", "any"}
+    assert {"loop", "for_each", "before_run", "setup", "resolve"} <= names
+    assert {"squash", "failed", "pause", "bash"} <= words
+    assert [word for word in sorted(names | words) if yaml.safe_load(word) != word] == []
