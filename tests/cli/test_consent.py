@@ -439,3 +439,38 @@ def test_while_editing_needs_a_loop_and_can_be_revoked(stage: Project):
         stage.ll("trust", "--revoke", env=env).stdout
         == "revoked: 0 actions, 1 loop while editing\n"
     )
+
+
+TREE = """\
+name: tree
+initial: kid
+states:
+  kid: {loop: mend, next: many}
+  many:
+    for_each: [a, b]
+    action: "/each ${branch.item}"
+    worktree: {resolve: {action: /fit it}}
+    next: done
+  done: {terminal: true}
+"""
+
+
+def test_consent_is_asked_once_for_all_agents_of_a_tree_before_anything_runs(stage: Project):
+    """It covers the templates as they are written, not the values."""
+    stage.git("init", "-q")
+    stage.git("add", "-A")
+    stage.git("-c", "user.name=a", "-c", "user.email=b", "commit", "-qm", "first")
+    stage.loop("tree", TREE)
+    said = stage.ll("run", "tree", env=environ(stage))
+    assert (said.returncode, called(stage)) == (2, "")
+    for words in ("claude: /mend it", "claude: /each ${branch.item}", "claude: /fit it"):
+        assert f"`{words}`" in said.stderr
+    assert stage.ll("trust", env=environ(stage)).returncode == 0
+    said = stage.ll("run", "tree", env=environ(stage))
+    assert said.returncode == 0, said.stdout + said.stderr
+    assert called(stage).count("--dangerously-skip-permissions") == 3
+    stage.loop("tree", TREE.replace("[a, b]", "[c]"))
+    assert stage.ll("run", "tree", env=environ(stage)).returncode == 0
+    stage.loop("tree", TREE.replace("/fit it", "/fit all"))
+    said = stage.ll("run", "tree", env=environ(stage))
+    assert (said.returncode, "`claude: /fit all`" in said.stderr) == (2, True)

@@ -284,3 +284,58 @@ def test_a_kill_at_an_event(project: Project, whose: str, count: int, victim: st
 
 def test_a_child_without_a_parent_has_time_to_end_its_action_before_it_is_killed():
     assert 2 * ALONE_S < LAST_WAIT_S
+
+
+def test_a_child_runs_its_own_hooks_and_not_those_of_its_parent(project: Project):
+    project.loop(
+        "inner",
+        """\
+        initial: work
+        states:
+          work: {action: echo work >> trace, next: end}
+          end: {terminal: true}
+        hooks: {before_run: echo inner-run >> trace, after_state: echo inner-state >> trace}
+        """,
+    )
+    project.loop(
+        "outer",
+        """\
+        initial: kid
+        states:
+          kid: {loop: inner, next: done}
+          done: {terminal: true}
+        hooks: {before_state: echo outer-state >> trace, after_run: echo outer-run >> trace}
+        """,
+    )
+    assert project.ll("run", "outer").returncode == 0
+    assert trace(project) == ["outer-state", "inner-run", "work", "inner-state", "outer-run"]
+
+
+def test_a_result_is_cut_and_what_is_missing_is_null_with_a_warning_each(project: Project):
+    project.loop(
+        "inner",
+        """\
+        result: {long: "${captured.a.output}", fits: "${captured.b.output}", none: "${captured.c.output}"}
+        initial: a
+        states:
+          a: {action: "printf %05000d 7", next: b}
+          b: {action: "printf %04096d 7", next: end}
+          c: {action: echo never, next: end}
+          end: {terminal: true}
+        """,
+    )
+    project.loop(
+        "outer",
+        """\
+        initial: kid
+        states:
+          kid: {loop: inner, next: done}
+          done: {terminal: true}
+        """,
+    )
+    said = project.ll("run", "outer")
+    assert said.returncode == 0, said.stdout
+    result = project.state("outer")["captured"]["kid"]["child"]["result"]
+    assert (len(result["long"]), len(result["fits"]), result["none"]) == (4096, 4096, None)
+    warned = [line for line in (said.stdout + said.stderr).splitlines() if "`result." in line]
+    assert [line.partition("`result.")[2][:5] for line in warned] == ["long`", "none`"]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
 import signal
+import socket
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -140,10 +143,15 @@ def test_work_lands_by_one_fast_forward_and_nothing_else_of_the_users_changes(
     assert [move.split(":")[-1].strip() for move in moves[:-1]] == ["Fast-forward"]
     assert (repository.root / ".git/index").read_bytes() != index
     assert repository.worktrees() == []
-    trailers = repository.git("log", "-1", "--format=%(trailers:key=Loop,valueonly)", "main")
-    assert trailers.strip() == "w"
     parents = repository.git("log", "-1", "--format=%P", "main").split()
     assert len(parents) == (2 if way == "merge" else 1)
+    run, name = repository.state("w")["run"], "w" if text == OWN else "types"
+    for commit in ("main", *parents[1:]):
+        trailers = repository.git("log", "-1", "--format=%(trailers:only)", commit)
+        assert trailers == f"Loop: w\nRun: {run}\nBranch: {name}"
+        assert repository.git("log", "-1", "--format=%an <%ae> %G?", commit) == (
+            "a <a@example.org> N"
+        )
 
 
 @pytest.mark.parametrize("text", [OWN, STATE], ids=["a loop", "a state"])
@@ -382,6 +390,72 @@ def test_a_gate_of_the_run_that_makes_it_fit_pauses_the_run_until_it_is_answered
     assert (repository.root / "fixes.log").read_text() == "fixed\n"
 
 
+# ── what is left behind ────────────────────────────────────────────────────────────────────────
+
+SERVES = (
+    "import os, socket, time; s = socket.create_server(('127.0.0.1', int(os.environ['PORT'])));"
+    " open(os.environ['LL_PROJECT'] + '/up-' + os.environ['PORT'], 'w'); time.sleep(600)"
+)
+SERVERS = """\
+kill_grace: 0.2
+{limit}
+initial: all
+states:
+  all:
+    branches:
+      one: {{action: "{serve}"}}
+      two: {{action: "{serve}"}}
+      last: {{action: "{last}"}}
+    {rule}
+    worktree: {{ports: {{PORT: {port}}}}}
+    next: done
+    on_error: done
+    on_timeout: done
+  done: {{terminal: true}}
+"""
+
+
+def servers(repository: Repository) -> list[Path]:
+    return list(repository.root.glob("up-*"))
+
+
+@pytest.mark.parametrize(
+    ("cause", "limit", "rule", "last"),
+    [
+        pytest.param("stop", "", "", "sleep 600", id="a stop"),
+        pytest.param("", "", "timeout: 12", "sleep 600", id="the timeout of the state"),
+        pytest.param("", "timeout: 12", "", "sleep 600", id="the timeout of the loop"),
+        pytest.param("", "", "fail_fast: true", "UP; exit 1", id="fail_fast"),
+        pytest.param("", "", "join: any", "UP", id="a join"),
+    ],
+)
+def test_neither_processes_nor_locks_nor_ports_are_left(repository, cause, limit, rule, last):
+    """Two branches start servers, in the background and not, each on a port of its own."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    serve = f"trap '' TERM; {sys.executable} $LL_PROJECT/serve.py & wait"
+    repository.write("serve.py", SERVES)
+    up = "until [ $(ls $LL_PROJECT | grep -c ^up-) = 2 ]; do sleep 0.05; done"
+    text = SERVERS.format(
+        limit=limit, rule=rule, serve=serve, last=last.replace("UP", up), port=port
+    )
+    repository.loop("w", text)
+    with repository.started("run", "w") as child:
+        until(lambda: len(servers(repository)) == 2 or child.poll() is not None, "servers")
+        if cause == "stop":
+            assert repository.ll("stop", "w").returncode == 0
+        out, _ = child.communicate(timeout=60)
+    assert len(servers(repository)) == 2, out
+    assert left_of_actions(repository) == []
+    for number in (port, port + 1, port + 2):
+        socket.create_server(("127.0.0.1", number)).close()
+    locks = [path for path in (repository.root / ".loops").rglob("*") if path.is_file()]
+    for path in (*locks, *(repository.home / ".cache").rglob("lock")):
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    assert list((repository.root / ".git").rglob("*.lock")) == []
+
+
 # ── what is left alone ─────────────────────────────────────────────────────────────────────────
 
 
@@ -526,6 +600,40 @@ def test_without_a_repository_it_is_an_error_of_the_file(tmp_path):
     assert done.returncode == 2
     assert "`worktree` needs a git repository, and this project is not in one" in done.stderr
     assert project.ll("validate", "w").returncode == 2
+
+
+def test_a_git_that_is_too_old_is_named_before_anything_runs(repository):
+    programs = repository.home / "bin"
+    programs.mkdir()
+    (programs / "git").write_text(
+        '#!/bin/sh\n[ "$2" != --version ] || { echo git version 2.37.1; exit; }\n'
+        f'exec {shutil.which("git")} "$@"\n'
+    )
+    (programs / "git").chmod(0o755)
+    env = {"PATH": f"{programs}:{os.environ['PATH']}"}
+    repository.loop("w", OWN.format(action="touch ran.py", worktree="true"))
+    why = "git 2.37 cannot merge without a work tree"
+    for words in (("validate", "w"), ("run", "w")):
+        done = repository.ll(*words, env=env)
+        assert done.returncode == 2
+        assert f"`worktree` needs git 2.38 or newer: {why}" in done.stdout + done.stderr
+    assert repository.worktrees() == []
+    found = json.loads(repository.ll("doctor", "--json", env=env).stdout)["checks"]
+    assert [each["text"] for each in found if each["id"] == "worktrees"] == [why]
+
+
+def test_that_submodules_are_empty_is_said(repository):
+    lib = repository.home / "library"
+    repository.git("clone", "-q", str(repository.root), str(lib))
+    repository.git("-c", "protocol.file.allow=always", "submodule", "add", "-q", str(lib), "sub")
+    repository.quietly("commit", "-q", "-m", "sub", "--", "sub", ".gitmodules")
+    action = "ls -A sub; git -c protocol.file.allow=always submodule update -q --init; ls sub/a.py"
+    done = repository.run(OWN.format(action=action, worktree="{merge: merge}"), "-v")
+    assert done.returncode == 0, told(done)
+    assert "submodules are empty in the worktree; `setup` can populate them" in done.stderr
+    shown = [line[9:] for line in done.stdout.split("\n") if line.startswith("       | ")]
+    assert shown == ["sub/a.py"]
+    assert repository.worktrees() == []
 
 
 def test_run_worktree_runs_any_loop_that_way(repository):
