@@ -59,6 +59,8 @@ def test_five_past_runs_are_enough(project):
     # Each past run failed its check once and passed it once.
     completed = {end["status"]: end["share"] for end in found["endings"]}["completed"]
     assert completed == pytest.approx(1 - 0.5**4, abs=0.01)
+    assert (found["costliest"], found["limits"].keys()) == (None, {"max_iterations"})
+    assert found["slowest"]["state"] in ("check", "fix")
     shown = project.ll("simulate", "fix").stdout
     assert shown.startswith("2,000 simulated runs of fix, from 5 past runs\n")
     assert project.ll("simulate", "fix", "-qq").stdout == ""
@@ -98,8 +100,29 @@ def test_five_past_runs_are_enough(project):
         ),
         pytest.param(
             ("--cost", "fix=much"),
-            "error: `--cost fix=much`: `much` is not a number\n",
+            "error: `--cost fix=much`: `much` is not an amount\n",
             id="no number",
+        ),
+        pytest.param(
+            ("--cost", "fix=-1"),
+            "error: `--cost fix=-1`: `-1` is not an amount\n",
+            id="less than nothing",
+        ),
+        pytest.param(
+            ("--cost", "fix=nan"),
+            "error: `--cost fix=nan`: `nan` is not an amount\n",
+            id="not a number at all",
+        ),
+        pytest.param(
+            ("--takes", "fix=inf"),
+            "error: `--takes fix=inf`: `inf` is not a duration\n",
+            id="for ever",
+        ),
+        pytest.param(
+            ("--outcome", "check=pass:nan"),
+            "error: `--outcome check=pass:nan` is not of the form STATE=VERDICT:P\n"
+            "   = help: P is between 0 and 1, such as `check=pass:0.3`\n",
+            id="no such share",
         ),
         pytest.param(
             ("--takes", "fix=long"),

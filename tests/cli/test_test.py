@@ -189,10 +189,18 @@ def test_a_test_file_among_the_loops_is_sent_to_its_place(project):
     project.loop("fix.test", GOOD)
     done = project.ll("validate")
     assert done.returncode == 2
-    assert done.stdout.splitlines()[:2] == [
+    told = [
         "error[LL506]: `.loops/fix.test.yaml` is a test file, not a loop",
         "   = help: move it to `.loops/tests/fix.test.yaml`",
     ]
+    assert done.stdout.splitlines()[:2] == told
+    # Its tests are not run, so `test` must not pass without them, whatever else there is.
+    for others in ("", GOOD):
+        if others:
+            write_tests(project, "other", others)
+        done = project.ll("test", "--junit", "out.xml")
+        assert (done.returncode, done.stdout, done.stderr.splitlines()) == (2, "", told)
+    assert not (project.root / "out.xml").exists()
 
 
 def test_a_test_file_that_cannot_be_read_is_named(project):
@@ -298,7 +306,7 @@ def test_required_coverage_for_a_ci_system(project):
 
 
 def test_loops_without_tests_are_named(project):
-    """Also an invalid one, by its file; a test file that is in the wrong place is no loop."""
+    """Also an invalid one, by its file."""
     covered = (
         "  - {name: an agent fails, given: {check: 1, fix: {agent: auth}}, expect: {exit: 1}}\n"
     )
@@ -307,7 +315,6 @@ def test_loops_without_tests_are_named(project):
     assert project.ll("test", "--require-coverage", "-q").stdout == "4 tests: 4 passed\n"
     project.loop("nightly", LOOP.replace("name: fix", "name: night"))
     project.loop("broken", "initial: nowhere\n")
-    (project.root / ".loops/misplaced.test.yaml").write_text(dedent(GOOD))
     done = project.ll("test", "--require-coverage", "--junit", "out.xml")
     assert (done.returncode, done.stdout, done.stderr) == (
         1,

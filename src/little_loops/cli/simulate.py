@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections import Counter
@@ -199,9 +200,12 @@ def _number(option: NumberOption, text: str, loop: FSMLoop) -> tuple[str, float]
         raise UsageError(f"`{option.flag} {text}` is not of the form {option.form}")
     _check_state(option.flag, text, state, loop)
     try:
-        return state, option.read(amount)
+        number = option.read(amount)
     except ValueError:
-        raise UsageError(f"`{option.flag} {text}`: `{amount}` is not {option.kind}") from None
+        number = -1.0
+    if not 0 <= number < math.inf:
+        raise UsageError(f"`{option.flag} {text}`: `{amount}` is not {option.kind}")
+    return state, number
 
 
 def _seconds(text: str) -> float:
@@ -218,7 +222,7 @@ class NumberOption(NamedTuple):
     read: Callable[[str], float]
 
 
-COST = NumberOption("--cost", "STATE=USD", "a number", float)
+COST = NumberOption("--cost", "STATE=USD", "an amount", float)
 TAKES = NumberOption("--takes", "STATE=TIME", "a duration", _seconds)
 
 
@@ -294,5 +298,12 @@ def document(loop: FSMLoop, past: PastSteps, summary: Summary) -> dict[str, obje
         "iterations": spread(summary.iterations),
         "cost_usd": spread(summary.cost_usd),
         "seconds": spread(summary.seconds),
+        "costliest": _most(summary.costliest),
+        "slowest": _most(summary.slowest),
         "limits": dict(summary.limits),
     }
+
+
+def _most(found: tuple[str, float] | None) -> dict[str, object] | None:
+    """Return the state that uses most of something, and its share, as JSON data."""
+    return None if found is None else {"state": found[0], "share": found[1]}

@@ -12,6 +12,7 @@ from little_loops.definitions.loading import find_loop, read_definition, shown_p
 from little_loops.definitions.test_files import (
     ReadTestFile,
     loops_without_tests,
+    misplaced_tests,
     read_tests,
     tests_of,
 )
@@ -85,11 +86,13 @@ def main(argv: Sequence[str]) -> int:
 def _read(args: TestArgs, root: str) -> list[ReadTestFile]:
     """Return the test files of the loops that were asked for, or of all loops.
 
-    Raises `DefinitionError` if any test file has problems, `UsageError` if a loop has no tests.
+    Raises `DefinitionError` if any test file has problems or is among the loops, `UsageError` if a
+    loop has no tests.
     """
     names = {_name(each, root) for each in args.loops}
     files = read_tests(tests_of(root), root, os.environ)
-    if problems := [problem for file in files for problem in file.content.problems]:
+    problems = [problem for file in files for problem in file.content.problems]
+    if problems := [*misplaced_tests(root), *problems]:
         raise DefinitionError(problems)
     found = [file for file in files if not names or _loop_name(file) in names]
     missing = names - {_loop_name(file) for file in found}

@@ -9,7 +9,7 @@ from functools import cache
 from little_loops.authoring.loop_tests import LoopTestFile, load_tests
 from little_loops.definitions.loading import find_loop, name_of, read_definition, shown_path
 from little_loops.definitions.settings import with_settings
-from little_loops.errors import UsageError
+from little_loops.errors import Problem, UsageError
 from little_loops.fsm.schema import FSMLoop
 from little_loops.records import NamedTuple
 from little_loops.runs.config_files import LARGEST
@@ -32,10 +32,15 @@ def tests_of(root: str) -> list[str]:
     return [os.path.join(directory, name) for name in names if name.endswith(TEST_SUFFIXES)]
 
 
+def misplaced_tests(root: str) -> list[Problem]:
+    """Return a problem for each test file among the loops of a project: nobody would run its tests."""
+    paths = [path for path in loop_files(root) if path.endswith(TEST_SUFFIXES)]
+    return [problem for path in paths for problem in read_definition(path).problems]
+
+
 def loops_without_tests(root: str, tested: Container[str]) -> list[str]:
     """Return the names of a project's loops that are not among the tested ones, sorted; for an
     invalid loop, that of its file."""
-    # A test file in the place of a loop is for `validate` to report.
     paths = [path for path in loop_files(root) if not path.endswith(TEST_SUFFIXES)]
     return sorted({name for name in map(_name_in, paths) if name not in tested})
 
