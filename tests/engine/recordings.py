@@ -1,8 +1,8 @@
 """A collection of recorded runs, made anew in each session by the real machine.
 
 Four sources: the tests of the examples (scripted worlds with evidence, relays, agents), a resume of
-these after a kill, the stories of `tests/recorded` (real files, kills, stops, resumes), and runs that
-start others (real processes); of those, both the run itself and the ones that it started.
+these after a kill, the stories of `tests/recorded` (real files, kills, stops, resumes), and runs with
+hooks or that start others (real processes); of those, both the run itself and the ones that it started.
 Data written once would be that of an earlier version as soon as an event gets another field.
 """
 
@@ -110,8 +110,55 @@ tests:
     given: {build: 0, check: 1, fix: {changes: [src/a]}}
     expect: {status: failed, reason: max_iterations}
 """,
+    "others.yaml": """\
+initial: check
+max_iterations: 6
+evidence: true
+host: {permission_mode: acceptEdits}
+fallback: [{name: codex}]
+hooks: {before_run: make ready, before_state: make note, after_state: make note, after_run: make clean}
+states:
+  check:
+    action: make test
+    check: true
+    condition: {type: judge, question: Was no test removed?, host: codex}
+    on_pass: done
+    on_fail: fix
+    on_error: lost
+  fix: {action: Fix it, action_type: prompt, next: check}
+  lost: {terminal: true, outcome: failure}
+  done: {terminal: true}
+""",
+    "tests/others.test.yaml": """\
+loop: others
+tests:
+  - name: a veto, then a pass
+    given: {check: [1, {judge: {fail: a test was removed}}, 0], fix: {changes: [src/a]}}
+    expect: {status: completed, visits: {fix: 2}}
+  - name: a judge that cannot judge
+    given: {check: {judge: error}}
+    expect: {status: failed}
+  - name: another agent takes the turn
+    given: {check: [1, 0], fix: [{agent: rate_limited}, 0]}
+    expect: {status: completed}
+""",
+    "apart.yaml": """\
+initial: check
+worktree: true
+states:
+  check: {action: make test, check: true, on_pass: done, on_fail: fix}
+  fix: {action: make fix, next: check}
+  done: {terminal: true}
+""",
+    "tests/apart.test.yaml": """\
+loop: apart
+tests:
+  - name: in a worktree of its own
+    given: {check: [1, 0], fix: {changes: [src/a]}}
+    expect: {status: completed}
+""",
 }
-"""Findings that the examples do not have."""
+"""What the examples do not have: other findings, hooks, judges, a second agent, a worktree."""
 
 
 @cache
@@ -211,6 +258,13 @@ def actions(action: str = "echo word", **fields: Any) -> dict[str, Any]:
     return {"name": "outer", "initial": "kid", "states": {"kid": kid, "done": END}}
 
 
+def hooked(**hooks: str) -> dict[str, Any]:
+    """A loop with hooks that starts no other one."""
+    states = {"first": {"action": "pwd", "next": "last"}, "last": {"action": "pwd", "next": "done"}}
+    plain = {"name": "outer", "initial": "first", "states": {**states, "done": END}}
+    return {**plain, "hooks": {name: {"action": text} for name, text in hooks.items()}}
+
+
 ITEMS = ["a", "b", "c"]
 ONCE = "! mkdir once 2>/dev/null || { %s; }"  # of branches that run at once, only one
 OF_PARENT = "$(head -1 .loops/.running/outer.pid)"
@@ -249,6 +303,11 @@ FAMILIES: dict[str, dict[str, Any]] = {
     ),
     "three branches whose parent is killed": outer(
         inner(ONCE % f"kill -9 {OF_PARENT}; sleep 60"), for_each=ITEMS
+    ),
+    "hooks": hooked(after_state="! mkdir once 2>/dev/null"),
+    "a hook that does not let the run start": hooked(before_run="exit 3"),
+    "a hook that is killed with its run": hooked(
+        before_state=ONCE % f"kill -9 {OF_PARENT}; sleep 60"
     ),
     "three branches with actions": actions(),
     "three branches with actions, one is enough": actions(join="any"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,12 +10,41 @@ import pytest
 from little_loops.engine.following import follow, happenings_of
 from little_loops.engine.replaying import RecordedMove, moves_of, replay_with
 from little_loops.fsm.events import (
+    ActionComplete,
+    ActionInterrupted,
     AgentWait,
+    CheckResult,
+    ChildEnd,
+    ChildrenHalted,
+    ChildrenJoined,
+    ConditionEval,
+    Cost,
+    Cycle,
     Entry,
+    Event,
     FinalEvent,
+    GateAnswered,
+    HandoffDetected,
+    HookRun,
+    HostChosen,
+    HostWait,
+    JudgeComplete,
+    KeepBest,
+    LoopError,
+    LoopInterrupted,
+    LoopTimeout,
+    OutOfScope,
+    Recheck,
     Report,
+    Restored,
     Resume,
+    RetryWait,
     RunWarning,
+    Tampered,
+    TrainLanded,
+    TransitionTaken,
+    Tree,
+    WorktreeReady,
 )
 from little_loops.fsm.happenings import ActionEnded, Resumed, Started
 from little_loops.fsm.plain import WrongShape
@@ -28,33 +58,53 @@ FREE = (RunWarning, Report, AgentWait, Resume)
 """Nothing need follow from these events, so only their numbers show that one is missing."""
 
 
-def test_there_are_enough_recorded_runs_of_every_kind():
-    kinds = {type(entry.event).__name__ for run in collection().values() for entry in run.entries}
-    assert len(RUNS) >= 130
-    assert kinds >= {
-        "Resume",
-        "RetryWait",
-        "HandoffDetected",
-        "HostWait",
-        "Iteration",
-        "Cycle",
-        "GateAnswered",
-        "LoopTimeout",
-        "LoopPaused",
-        "LoopInterrupted",
-        "ActionInterrupted",
-        "Tree",
-        "CheckResult",
-        "Recheck",
-        "Cost",
-        "ConditionEval",
-        "ChildEnd",
-        "ChildrenHalted",
-        "Tampered",
-        "Restored",
-        "OutOfScope",
-        "KeepBest",
-    }
+KINDS: dict[str, Callable[[Event], bool]] = {
+    "a resume": lambda e: isinstance(e, Resume),
+    "a resume with another limit": lambda e: (
+        isinstance(e, Resume) and e.limits.max_iterations is not None
+    ),
+    "a kill in an action": lambda e: isinstance(e, ActionInterrupted),
+    "a stop": lambda e: isinstance(e, LoopInterrupted),
+    "a retry": lambda e: isinstance(e, TransitionTaken) and e.retry,
+    "a handoff": lambda e: isinstance(e, HandoffDetected),
+    "a wait before a retry": lambda e: isinstance(e, RetryWait),
+    "a wait for an agent": lambda e: isinstance(e, HostWait),
+    "another agent": lambda e: isinstance(e, HostChosen),
+    "the timeout of an action": lambda e: (
+        isinstance(e, ActionComplete) and e.result.cut_by == "action"
+    ),
+    "the timeout of a loop": lambda e: isinstance(e, LoopTimeout),
+    "a limit": lambda e: isinstance(e, LoopError) and e.reason == "max_iterations",
+    "a cycle": lambda e: isinstance(e, Cycle),
+    "a gate": lambda e: isinstance(e, GateAnswered),
+    "a cost": lambda e: isinstance(e, Cost),
+    "a condition": lambda e: isinstance(e, ConditionEval),
+    "a child": lambda e: isinstance(e, ChildEnd),
+    "branches": lambda e: isinstance(e, ChildrenJoined),
+    "children that are stopped": lambda e: isinstance(e, ChildrenHalted),
+    "a hook": lambda e: isinstance(e, HookRun) and not e.problem,
+    "a hook that fails": lambda e: isinstance(e, HookRun) and bool(e.problem),
+    "a judge": lambda e: isinstance(e, JudgeComplete),
+    "a worktree": lambda e: isinstance(e, WorktreeReady),
+    "a merge": lambda e: isinstance(e, TrainLanded),
+    "a snapshot": lambda e: isinstance(e, Tree),
+    "a check": lambda e: isinstance(e, CheckResult),
+    "a check that is repeated": lambda e: isinstance(e, Recheck),
+    "tampering": lambda e: isinstance(e, Tampered),
+    "files that are restored": lambda e: isinstance(e, Restored),
+    "a change out of scope": lambda e: isinstance(e, OutOfScope),
+    "the best tree": lambda e: isinstance(e, KeepBest),
+}
+
+
+@pytest.mark.parametrize("is_one", KINDS.values(), ids=KINDS)
+def test_there_are_recorded_runs_of_every_kind(is_one):
+    runs = collection().values()
+    assert any(is_one(entry.event) for run in runs for entry in run.entries)
+
+
+def test_there_are_enough_recorded_runs():
+    assert len(RUNS) >= 200
 
 
 @pytest.mark.parametrize("name", RUNS)

@@ -10,11 +10,11 @@ import pytest
 from little_loops.engine.drive import drive
 from little_loops.engine.following import Exchange, follow, is_same
 from little_loops.engine.replaying import ReplayWorld
-from little_loops.fsm.commands import Command, RunShell, TakeSnapshot
+from little_loops.fsm.commands import AskJudge, Command, RunHook, RunShell, TakeSnapshot
 from little_loops.fsm.events import Entry, Event, Forked, Resume, StateEnter
 from little_loops.fsm.evolve import evolve, replay
 from little_loops.fsm.forking import cannot_fork, events_until, renamed, state_after
-from little_loops.fsm.happenings import Happening, Resumed, SnapshotTaken
+from little_loops.fsm.happenings import Happening, HookEnded, Resumed, SnapshotTaken
 from little_loops.fsm.machine import Step
 from little_loops.fsm.recorded import NotRecorded, Recording
 from little_loops.fsm.schema import FSMLoop
@@ -119,7 +119,7 @@ class ForkOfTrees(ReplayWorld):
 
     A fork looks at its files before it begins, and does not trust the passes in its log, so it gives
     more commands than the run: a snapshot shows the files as they are, a check that is repeated on
-    the same files gives what it gave.
+    the same files gives what it gave, and so does its judge. Its first hook runs, as at any resume.
     """
 
     def __init__(self, recorded: RecordedRun, state: LoopState, step: int) -> None:
@@ -134,6 +134,7 @@ class ForkOfTrees(ReplayWorld):
             self._entries.count(entry.event)
         self.tree = trees_after(recorded.entries)[step]
         self.checked: dict[tuple[str, str], Exchange] = {}
+        self.opinions: dict[str, Exchange] = {}
         for each in before:
             self._remember(each)
 
@@ -149,6 +150,8 @@ class ForkOfTrees(ReplayWorld):
     def _remember(self, exchange: Exchange) -> None:
         if isinstance(exchange.command, RunShell) and exchange.happening is not None:
             self.checked[_check_of(exchange.run, exchange.command)] = exchange
+        if isinstance(exchange.command, AskJudge) and exchange.happening is not None:
+            self.opinions[exchange.run.current_state] = exchange
 
     def _unrecorded(self, run: LoopState, command: Command) -> Happening:
         if isinstance(command, TakeSnapshot):
@@ -156,6 +159,10 @@ class ForkOfTrees(ReplayWorld):
             same = tuple(Changed() for _ in command.compare)
             ids = (tree.id, tree.project, tree.guard)
             return SnapshotTaken(now, command.when, *ids, Changed(), same, ending=command.ending)
+        if isinstance(command, RunHook) and command.name == "before_run":
+            return HookEnded(self._now, command.name, ending=command.ending)
+        if isinstance(command, AskJudge) and run.current_state in self.opinions:
+            return self._later(self.opinions[run.current_state])
         if isinstance(command, RunShell) and run.trees is not None and run.trees.headed is not None:
             return self._later(self.checked[_check_of(run, command)])
         return super()._unrecorded(run, command)
