@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -12,9 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from little_loops.errors import StoreError, UsageError
+from little_loops.fsm.events import Tree as TreeTaken
+from little_loops.runs.recordings import RecordedRun
 from little_loops.trees.rules import Rules
 from little_loops.trees.store import TreeStore
 from little_loops.trees.undoing import Goal, Recorded, Undo, Undone
+from tests.engine.recordings import collection
 from tests.trees.drawn import DIRS, Dir, File, Node, clear, plant
 from tests.trees.projects import Tree, fingerprint
 from tests.trees.test_faults import every_kill
@@ -312,6 +316,67 @@ def test_undo_gives_exactly_each_recorded_tree_and_twice_is_the_identity(
         assert run.files() == now
     assert fingerprint(tree.top / ".git") == git
     clear(tree.root / "src")
+
+
+# ── recorded runs ──────────────────────────────────────────────────────────────────────────────
+
+WITH_TREES = collection().with_trees()
+SAMPLED = 8
+
+
+def again_on_files(tree: Tree, number: int, path: str) -> None:
+    """Change a file: written, as a program, empty and private, or removed if it is there."""
+    target = tree.root / path
+    if zlib.crc32(path.encode()) % 4 == number % 4 and target.exists():
+        target.unlink()
+    else:
+        tree.write(path, f"{number}\n" * (number % 3), (0o644, 0o755, 0o600)[number % 3])
+
+
+def as_recorded(place: Path, run: RecordedRun) -> Ran:
+    """A project in which the files change when they changed in a recorded run; some of them are
+    tracked, and some are there before the run."""
+    events = [entry.event for entry in run.entries if isinstance(entry.event, TreeTaken)]
+    paths = list(dict.fromkeys(path for event in events for path in event.changed.paths))
+    tree = Tree(place)
+    tree.write(".gitignore", "*.log\n")
+    for path in paths[::3]:
+        tree.write(path, "tracked\n")
+    tree.commit()
+    for path in paths[1::3]:
+        tree.write(path, "untracked\n", 0o640)
+
+    def step(number: int, event: TreeTaken) -> None:
+        for path in event.changed.paths:
+            again_on_files(tree, number, path)
+
+    changing = [event for event in events if event.changed.paths]
+    return ran(tree, [partial(step, *each) for each in enumerate(changing)], scope=(".",))
+
+
+def undone_to_every_step(place: Path, name: str) -> int:
+    """Undo a recorded run to the start and to each of its snapshots, each time there and back."""
+    run = as_recorded(place, collection()[name])
+    now, git = run.files(), fingerprint(run.tree.top / ".git")
+    for step, project in enumerate(run.projects):
+        assert run.undo(step).failed == ()
+        assert run.store.snapshot(run.rules).project == project
+        assert run.undo(step).failed == ()
+        assert run.files() == now, step
+    assert fingerprint(run.tree.top / ".git") == git
+    return len(run.projects)
+
+
+@pytest.mark.parametrize("name", WITH_TREES[::SAMPLED])
+def test_undo_of_a_recorded_run_twice_is_the_identity(place, name):
+    undone_to_every_step(place, name)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", WITH_TREES)
+def test_undo_of_every_recorded_run_twice_is_the_identity(place, name, record_property):
+    count = undone_to_every_step(place, name)
+    record_property("figure: snapshots of recorded runs, undone and redone", count)
 
 
 # ── kills ──────────────────────────────────────────────────────────────────────────────────────
