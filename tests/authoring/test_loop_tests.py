@@ -113,6 +113,7 @@ def one(given: str, expect: str = "{status: completed}") -> str:
     [
         ("", "LL501 a test file is a mapping with `loop` and `tests`"),
         ("[]", "LL501 a test file is a mapping with `loop` and `tests`"),
+        ("{", "LL020 this is not YAML: did not find expected node content"),
         ("loop: fix\n", "LL101 the test file has no `tests`"),
         ("loop: 3\ntests: []\n", "LL121 YAML reads the value of `loop` as a number, not as text\nLL111 `tests` is empty"),
         ("loop: other\ntests: [{name: a, expect: {state: x}}]\n", "LL503 no loop named `other`"),

@@ -140,6 +140,10 @@ def test_tests_are_chosen_by_loop_and_word(project):
     assert (nobody.returncode, nobody.stdout) == (2, "")
     assert nobody.stderr == "error: no test name contains `nobody`\n"
     assert not (project.root / "x.xml").exists()
+    assert project.ll("test", ".loops/tests/fix.test.yaml").stderr == (
+        "error: `.loops/tests/fix.test.yaml` is a test file, not a loop\n"
+        "   = help: name the loop that it tests, and choose tests with `-k WORD`\n"
+    )
     assert project.ll("test", "other").stderr == (
         "error: `other` has no tests\n   = help: write them to `.loops/tests/NAME.test.yaml`\n"
     )

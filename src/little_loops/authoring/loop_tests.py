@@ -293,9 +293,10 @@ def load_tests(text: str | bytes, file: str, find: FindLoop) -> LoopTestFile:
     reader.problems.extend(document.problems)
     root = document.root
     if not isinstance(root, Map):
-        message = "a test file is a mapping with `loop` and `tests`"
-        mark = Mark(0, 0, 1) if root is None else root.mark
-        reader.report("LL501", message, mark, "see `ll-loop help tests`")
+        if not reader.problems:  # otherwise, what it is cannot be told
+            message = "a test file is a mapping with `loop` and `tests`"
+            mark = Mark(0, 0, 1) if root is None else root.mark
+            reader.report("LL501", message, mark, "see `ll-loop help tests`")
         return LoopTestFile(None, (), tuple(reader.problems))
     reader.loop = _loop(reader, root, find)
     given = reader.record(root, FILE, "the test file")

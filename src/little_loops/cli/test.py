@@ -19,7 +19,7 @@ from little_loops.definitions.test_files import (
 from little_loops.engine.loop_tests import never_taken, run_tests
 from little_loops.errors import FAILED, OK, DefinitionError, UsageError
 from little_loops.reporting.escape import visible
-from little_loops.runs.project import TESTS, find_project, loops_of
+from little_loops.runs.project import TEST_SUFFIXES, TESTS, find_project, loops_of
 from little_loops.terminal.console import print_json, say
 from little_loops.terminal.tables import style_for
 from little_loops.terminal.test_report import (
@@ -104,6 +104,12 @@ def _read(args: TestArgs, root: str) -> list[ReadTestFile]:
 
 
 def _name(argument: str, root: str) -> str:
+    """Return the name of the loop that an argument names. Raises `UsageError` if there is none."""
+    if argument.endswith(TEST_SUFFIXES):
+        raise UsageError(
+            f"`{visible(argument, newlines=False)}` is a test file, not a loop",
+            "name the loop that it tests, and choose tests with `-k WORD`",
+        )
     loop = read_definition(find_loop(argument, root)).loop
     return argument if loop is None else loop.name
 
