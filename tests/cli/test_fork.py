@@ -409,6 +409,26 @@ def test_a_run_without_evidence_cannot_be_forked(project):
     )
 
 
+def test_without_a_commit_nothing_is_made(tmp_path):
+    """The same step can be forked in the project then, under the same name."""
+    project = Counting(tmp_path)
+    shutil.rmtree(project.root / ".git")
+    project.git("init", "-q")
+    project.counted()
+    before = files(project)
+    assert said(project, "fork", "count", "--at", "2") == (
+        2,
+        "",
+        (
+            "error: a fork in a worktree needs a commit to begin with\n"
+            "   = help: commit something first, or fork with `--here`\n"
+        ),
+    )
+    assert files(project) == before
+    done = project.ll("fork", "count", "--at", "2", "--here", "--no-start")
+    assert done.stdout == "forked as count@step2, in the project\n"
+
+
 def test_a_damaged_store_and_a_worktree_that_is_gone_are_said(project):
     project.ll("fork", "count", "--at", "2", "--no-start")
     place = project.worktree("count@step2")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,22 @@ def test_an_existing_file_is_kept_unless_it_is_named(here):
     )
     assert (here.root / "quick.llrun").read_text() == "mine"
     assert here.ll("export", "quick", "-o", "quick.llrun").returncode == 0
+
+
+def test_what_is_not_a_file_is_not_replaced(here):
+    ran(here.root, QUICK)
+    os.mkfifo(here.root / "pipe")
+    (here.root / "directory").mkdir()
+    for name, why in (("pipe", "not a regular file"), ("directory", "Is a directory")):
+        kind = (here.root / name).stat().st_mode
+        done = here.ll("export", "quick", "-o", name)
+        assert (done.returncode, done.stderr) == (1, f"error: cannot write `{name}`: {why}\n")
+        assert (here.root / name).stat().st_mode == kind
+    (here.root / "link").symlink_to("linked.llrun")
+    assert here.ll("export", "quick", "-o", "link").returncode == 0
+    assert (here.root / "link").is_symlink()
+    assert "manifest.json" in entries_of(here.root / "linked.llrun")
+    assert list(here.root.glob("*.tmp-*")) == []
 
 
 def test_for_programs(here, there):

@@ -239,11 +239,12 @@ class _ForkMaker:
             outer=nesting(self._environ).runs,
         ):
             before = self._before() if request.here else request.tree.project
+            commit = None if request.here else self._commit()
             self._create(before)
-            if request.here:
+            if commit is None:
                 self._move(before)
             else:
-                self._add_worktree()
+                self._add_worktree(commit)
             self._copy_outputs()
             self._write_rules()
             self._plant(begun, before)
@@ -270,10 +271,9 @@ class _ForkMaker:
 
     # In a worktree.
 
-    def _add_worktree(self) -> None:
-        """Add a worktree with the files of the tree."""
+    def _add_worktree(self, commit: str) -> None:
+        """Add a worktree with the files of the tree, on a branch that begins at the commit."""
         request, git, project = self._request, self._store.git, self._store.project
-        commit = self._commit()
         worktrees.add(git, project, self._top, self._branch, commit)
         worktrees.check_out_around(git, self._top, self._rules.prefix)
         tree = request.tree

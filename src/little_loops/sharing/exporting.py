@@ -5,6 +5,7 @@ Not here: the form of the file (`run_file`), which texts are secrets (`secrets`)
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import platform
@@ -56,7 +57,7 @@ from little_loops.sharing.run_log import read_log
 from little_loops.sharing.secrets import Secrets, Span, changed_places, starred
 from little_loops.sharing.zip_files import WrongZip, ZipWriter
 from little_loops.system.files import Folder, to_json
-from little_loops.system.plain_files import read_plain
+from little_loops.system.plain_files import NOT_A_FILE, read_plain
 from little_loops.trees.bundles import Bundle, SecretName, write_bundle
 from little_loops.trees.rules import Rules
 
@@ -114,7 +115,12 @@ def export_run(
 
 
 def _write(target: str, manifest: Manifest, entries: Mapping[str, bytes]) -> int:
-    """Write the file under another name, flush it to the disk and rename it. Return its size."""
+    """Write the file under another name, flush it to the disk and rename it. Return its size.
+
+    A link stays one. Raises `OSError` for a directory, pipe or device, which would be replaced.
+    """
+    target = os.path.realpath(target)
+    _check_replaceable(target)
     temporary = f"{target}.tmp-{os.urandom(8).hex()}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
@@ -138,6 +144,14 @@ def _write(target: str, manifest: Manifest, entries: Mapping[str, bytes]) -> int
             os.unlink(temporary)
         raise
     return size
+
+
+def _check_replaceable(path: str) -> None:
+    """Raise `OSError` if there is something other than a regular file."""
+    if os.path.isdir(path):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    if os.path.lexists(path) and not os.path.isfile(path):
+        raise OSError(errno.EINVAL, NOT_A_FILE, path)
 
 
 # ── reading ────────────────────────────────────────────────────────────────────────────────────
