@@ -26,7 +26,7 @@ FIX = """\
     evidence: true
     states:
       check:
-        action: touch seen-by-check; test "$(cat count)" = 3
+        action: touch seen-by-check; test ! -e "$HOME/broken" && test "$(cat count)" = 3
         check: true
         on_pass: done
         on_fail: fix
@@ -271,14 +271,32 @@ def test_another_commit_than_the_head_is_refused(forge: Forge):
     assert "::error::the head of the pull request is not checked out" in done.stdout
 
 
-@pytest.mark.parametrize(("count", "code"), [("3\n", 0), ("2\n", 3)], ids=["same files", "others"])
-def test_a_receipt_is_verified(forge: Forge, count, code):
+AGAIN = "1 check passed again, in a clean copy"
+
+
+@pytest.mark.parametrize(
+    ("count", "broken", "code", "told"),
+    [
+        pytest.param("3\n", False, 0, AGAIN, id="same files"),
+        pytest.param("2\n", False, 3, "different: count", id="other files"),
+        pytest.param(
+            "3\n",
+            True,
+            1,
+            "`check` does not pass in a clean copy: exit 1",
+            id="same files, but the check fails now",
+        ),
+    ],
+)
+def test_a_receipt_is_verified_and_its_checks_run_again(forge: Forge, count, broken, code, told):
+    """The last case has the same files: only a check that is run again can tell."""
     proposed(forge)
     done, at = forge.job(1)
     assert done.returncode == 0
     receipt = at.root.parent / "ll-loop-results" / "receipt.json"
     (at.root / "count").write_text(count)
-    (at.root / "receipt.json").write_text(receipt.read_text())
+    if broken:
+        (at.home / "broken").touch()
     path = f"{at.root.parent / 'bin'}{os.pathsep}{at.environ()['PATH']}"
     verified = subprocess.run(
         [sys.executable, str(Path(ROOT, "tools", "ci_action.py"))],
@@ -290,3 +308,4 @@ def test_a_receipt_is_verified(forge: Forge, count, code):
         check=False,
     )
     assert verified.returncode == code, verified.stdout + verified.stderr
+    assert told in verified.stdout
