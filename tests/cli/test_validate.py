@@ -136,6 +136,21 @@ checked 2 loops: 2 errors, 0 warnings in 2 files
     assert "LL015" in project.ll("validate", "one").stdout
 
 
+def test_a_loop_of_another_project_may_have_the_same_name(project: Project) -> None:
+    """A repository can contain several projects; pre-commit names the files of all of them."""
+    (project.root / "web" / ".loops").mkdir(parents=True)
+    files = [".loops/fix.yaml", "web/.loops/fix.yaml", "web/.loops/again.yaml"]
+    for file in files[:2]:
+        (project.root / file).write_text(f"name: fix\n{GOOD}")
+    assert project.ll("validate", *files[:2]).stdout == "checked 2 loops: no problems\n"
+    (project.root / files[2]).write_text(f"name: fix\n{GOOD}")
+    said = project.ll("validate", *files)
+    assert [line for line in said.stdout.splitlines() if "LL015" in line] == [
+        "error[LL015]: the loop name `fix` is also used by `web/.loops/again.yaml`",
+        "error[LL015]: the loop name `fix` is also used by `web/.loops/fix.yaml`",
+    ]
+
+
 def test_a_compiled_form_is_no_other_file_of_that_name(project: Project) -> None:
     project.loop("up", "paradigm: goal\nname: up\ngoal: Up\ntools: [make]\n")
     project.ll("compile", "up", "-o", ".loops/up.fsm.yaml")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -28,12 +29,18 @@ states:
 """
 
 
-def run(project: Project, step: str, **env: str) -> Any:
+def programs(project: Project) -> Path:
+    """A directory with `ll-loop`, for PATH."""
     path = project.root.parent / "bin"
     path.mkdir(exist_ok=True)
     ll_loop = path / "ll-loop"
     ll_loop.write_text(f'#!/bin/sh\nexec {" ".join(project.argv())} "$@"\n')
     ll_loop.chmod(0o755)
+    return path
+
+
+def run(project: Project, step: str, **env: str) -> Any:
+    path = programs(project)
     venv = project.root.parent / "little-loops" / "bin"
     venv.mkdir(parents=True, exist_ok=True)
     if not (venv / "python").exists():
@@ -99,6 +106,44 @@ def test_the_hook_looks_at_loop_files(path: str, is_loop: bool) -> None:
     (hook,) = HOOKS
     assert (re.search(hook["files"], path) is not None) is is_loop
     assert hook["entry"].split() == ["ll-loop", "validate"]
+
+
+def hooked(project: Project) -> Any:
+    """Start the hook as pre-commit does: in the root of the repository, with the staged files that
+    it asks for. The real pre-commit does this in `tests/live`."""
+    (hook,) = HOOKS
+    staged = project.git("diff", "--cached", "--name-only", "--diff-filter=ACMRTUXB").splitlines()
+    wanted = [path for path in staged if re.search(hook["files"], path)]
+    environment = project.environ()
+    return wanted, subprocess.run(
+        [*shlex.split(hook["entry"]), *wanted],
+        cwd=project.root,
+        env={**environment, "PATH": f"{programs(project)}{os.pathsep}{environment['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_hook_checks_the_loops_that_are_committed_and_no_others(project: Project) -> None:
+    inner = project.root / "web" / ".loops"
+    inner.mkdir(parents=True)
+    project.git("init", "-q")
+    project.loop("committed", GOOD)
+    project.loop("not-added", GOOD.replace("next: done", "next: dnoe"))
+    (inner / "fix.yml").write_text(GOOD)
+    (project.root / "notes.yaml").write_text("not: [a loop\n")
+    project.git("add", "notes.yaml", "web", ".loops/committed.yaml")
+    wanted, passed = hooked(project)
+    assert wanted == [".loops/committed.yaml", "web/.loops/fix.yml"]
+    assert passed.returncode == 0, passed.stdout + passed.stderr
+    assert passed.stdout.splitlines()[-1] == "checked 2 loops: no problems"
+
+    (inner / "fix.yml").write_text(GOOD.replace("next: done", "next: dnoe"))
+    project.git("add", "web")
+    _, refused = hooked(project)
+    assert refused.returncode == 2
+    assert " --> web/.loops/fix.yml:4:" in refused.stdout
 
 
 def test_a_run_is_kept_for_the_next_job_of_the_same_pull_request() -> None:

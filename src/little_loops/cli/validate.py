@@ -17,7 +17,7 @@ from little_loops.errors import OK, USAGE, Problem, UsageError
 from little_loops.records import NamedTuple
 from little_loops.reporting.escape import visible
 from little_loops.runs.config_files import LARGEST
-from little_loops.runs.project import find_project, loop_files
+from little_loops.runs.project import LOOPS, find_project, loop_files, project_of
 from little_loops.terminal import paint
 from little_loops.terminal.console import is_terminal, print_json, print_unchanged, say, talk
 from little_loops.terminal.problems import annotation, as_dict, excerpt_width, render_all
@@ -91,8 +91,15 @@ def check(path: str, root: str) -> CheckedFile:
         problem = Problem("LL014", error.message, help="make it readable, or move it elsewhere")
         return CheckedFile(shown_path(path), None, (problem,))
     shown = path if path == STDIN else shown_path(path)
-    problems = all_problems(definition, None if path == STDIN else path, root)
+    problems = all_problems(definition, None if path == STDIN else path, _project_of(path, root))
     return CheckedFile(shown, definition, (*problems, *_named_like_a_verb(definition)))
+
+
+def _project_of(path: str, root: str) -> str:
+    """Return the project that a file belongs to: the one around its `.loops`, which may be inside
+    another project; else the current one, at `root`."""
+    directory = os.path.dirname(path)
+    return project_of(directory) if os.path.basename(directory) == LOOPS else root
 
 
 def _from_stdin() -> Definition:
