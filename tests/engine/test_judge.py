@@ -328,6 +328,7 @@ def test_killed_while_it_is_asked_it_is_asked_again_with_the_same_outcome(judged
         "fail: a test was removed",
         "pass: nothing is missing",
     ]
+    assert turns(judged) == ["codex"] * 3  # once more than without the kill
 
 
 def test_killed_after_its_answer_it_is_not_asked_again(judged):
