@@ -144,6 +144,8 @@ def test_a_second_job_continues_the_run_of_the_first_and_pushes(forge: Forge):
     assert first.returncode == 3, first.stdout + first.stderr
     assert "attempt 1 of 3\n" in first.stdout
     assert forge.git("rev-parse", "topic") == before  # the check fails, so nothing is pushed
+    assert "## `fix`: " in (there.root.parent / "summary.md").read_text()
+    assert (there.root.parent / "ll-loop-results" / "receipt.json").exists()
 
     second, here = forge.job(2, PUSH="true", ARGUMENTS="--max-iterations 9")
 
@@ -219,6 +221,27 @@ def test_a_fork_is_only_validated(forge: Forge):
     assert (at.root / "count").read_text() == "0\n"
     assert not (at.root / "seen-by-check").exists()
     assert forge.git("rev-parse", "topic") == before
+
+
+def test_the_loops_of_a_fork_are_validated(forge: Forge):
+    proposed(forge)
+    (forge.author.root / ".loops" / "fix.yaml").write_text("check: make test\nfixes: make\n")
+    forge.propose()
+    done, at = forge.job(1, fork=True, PUSH="true")
+    assert done.returncode == 2
+    assert done.stdout.startswith("::error file=.loops/fix.yaml,")
+    assert not (at.root / "seen-by-check").exists()
+
+
+def test_a_loop_that_was_changed_in_between_is_the_one_that_repairs(forge: Forge):
+    """The run began with another definition; the one in the pull request is what was reviewed."""
+    proposed(forge, iterations=1)
+    first, _ = forge.job(1)
+    assert first.returncode == 3
+    proposed(forge, iterations=8)
+    done, at = forge.job(2)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (at.root / "count").read_text() == "3\n"
 
 
 def test_a_branch_that_has_moved_is_not_overwritten(forge: Forge):

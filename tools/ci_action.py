@@ -192,7 +192,8 @@ def continue_run(inputs: Inputs) -> int:
     if file.exists() and ll_loop("import", str(file)) == OK:
         last = json.loads(said("ll-loop", "status", inputs.loop, "--json"))
         if (last["status"], last["reason"]) not in ENDED_FOR_GOOD:
-            return ll_loop("resume", inputs.loop, *inputs.arguments)
+            # The loop may have changed with the pull request; its version is what was reviewed.
+            return ll_loop("resume", inputs.loop, "--definition", "current", *inputs.arguments)
     return ll_loop("run", inputs.loop, *inputs.arguments)
 
 
