@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import signal
 import socket
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from little_loops.engine.notifying import NoticeTarget, Notifier, Senders
@@ -17,6 +20,7 @@ from little_loops.fsm.schema import OCCASIONS
 from little_loops.system.clock import wall_ms
 from tests.engine.listeners import Received, listening
 from tests.project import Project, until
+from tests.simulation.command import At, command, dies, operations, projects
 
 LOOP = """\
 name: work
@@ -298,6 +302,68 @@ def test_a_missing_variable_is_a_warning_at_the_start(project: Project):
     done = project.ll("run", "work")
     assert done.returncode == 0
     assert done.stderr == "warning: `notify`: the variable NO_SUCH_VARIABLE is not set\n"
+
+
+# ── kills ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def told_after_kills(numbers: Iterable[int]) -> list[Counter[str]]:
+    """Kill a run before each of these operations, look at it, and finish it: what was told."""
+    found = []
+    with projects() as make:
+        for number in numbers:
+            project = make()
+            loop(project, [{"to": 'echo "$LL_NOTICE" >> told'}], "echo acted >> trace")
+            command(project, "run", "work", at=At(number, dies))
+            for words in (["status"], ["list"], ["resume", "work"], ["run", "work", "--fresh"]):
+                if "loop_complete" not in _log(project):
+                    command(project, *words)
+            until(lambda: not _senders(project), "end of the notifications")  # noqa: B023
+            found.append(Counter(lines(project.root / "told")))
+    return found
+
+
+def _log(project: Project) -> str:
+    return "".join(path.read_text() for path in project.root.rglob("*.events.jsonl"))
+
+
+def _senders(project: Project) -> list[int]:
+    """Processes that report a crash, or are started by one that did."""
+
+    def is_one(process: psutil.Process) -> bool:
+        try:
+            words = " ".join(process.cmdline())
+            return process.cwd() == str(project.root) and (
+                "crash_reports" in words or "told" in words
+            )
+        except psutil.Error:
+            return False
+
+    return [each.pid for each in psutil.process_iter() if is_one(each)]
+
+
+def check_told(told: list[Counter[str]]) -> None:
+    crash, completed = "Loop work interrupted: crash ($0.00)", "Loop work completed ($0.00)"
+    for each in told:
+        assert set(each) <= {crash, completed}
+        assert all(count == 1 for count in each.values()), each
+    assert any(each[crash] and each[completed] for each in told)
+
+
+def places() -> int:
+    with projects() as make:
+        project = make()
+        loop(project, [{"to": 'echo "$LL_NOTICE" >> told'}], "echo acted >> trace")
+        return len(operations(project, "run", "work"))
+
+
+def test_killed_before_some_operations_each_event_is_reported_at_most_once():
+    check_told(told_after_kills(range(9, places(), 9)))
+
+
+@pytest.mark.soak
+def test_killed_before_any_operation_each_event_is_reported_at_most_once():
+    check_told(told_after_kills(range(1, places() + 1)))
 
 
 # ── waits ──────────────────────────────────────────────────────────────────────────────────────
