@@ -31,10 +31,11 @@ LOOP = """\
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Project:
+def project(tmp_path: Path) -> Iterator[Project]:
     made = Project(tmp_path)
     made.loop("wait", LOOP)
-    return made
+    yield made
+    made.end_actions()
 
 
 # ── what is refused ────────────────────────────────────────────────────────────────────────────

@@ -81,7 +81,7 @@ class Served:
 
 @contextmanager
 def serving(project: Project, *words: str, **env: str) -> Iterator[Served]:
-    """Start `ll-loop web`, and end it."""
+    """Start `ll-loop web`, and end it; its project's runs go on."""
     process = subprocess.Popen(
         project.argv("web", "--json", "--no-open", *words),
         cwd=project.root,
@@ -101,4 +101,3 @@ def serving(project: Project, *words: str, **env: str) -> Iterator[Served]:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
-        project.end_actions()

@@ -58,6 +58,7 @@ def served(tmp_path):
     project.loop("over", OVER)
     with serving(project) as server:
         yield project, server
+    project.end_actions()
 
 
 def can(reply, verb: str) -> dict[str, Any]:
