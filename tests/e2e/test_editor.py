@@ -130,6 +130,116 @@ def test_edit_by_mouse(shop: Shop, browser):
     assert path.read_bytes() == expected.encode()
 
 
+OUTSIDE = """() => {
+  const pane = document.querySelector(".react-flow").getBoundingClientRect();
+  return [...document.querySelectorAll(".react-flow__node")].filter((each) => {
+    const box = each.getBoundingClientRect();
+    return box.left < pane.left || box.right > pane.right || box.top < pane.top || box.bottom > pane.bottom;
+  }).map((each) => each.dataset.id);
+}"""
+FRAMES = """async (count) => {
+  for (let n = 0; n < count; n++) await new Promise(requestAnimationFrame);
+}"""
+
+
+def test_the_drawing_fits_after_each_edit(shop: Shop, browser):
+    put(shop, "fix-types", COMMENTED)
+    with editing(shop, browser, "fix-types") as watched:
+        page = watched.page
+        dialog = page.get_by_role("dialog")
+        for number in range(5):
+            page.get_by_role("button", name="Add a state").click()
+            dialog.get_by_label("Name").fill(f"another-end-{number}")
+            dialog.get_by_label("The run ends here").check()
+            dialog.get_by_role("button", name="Add").click()
+            expect(node(page, f"another-end-{number}")).to_be_visible()
+            assert page.evaluate(OUTSIDE) == []
+        page.evaluate(FRAMES, 3)
+        assert page.evaluate(OUTSIDE) == []
+
+
+def test_a_drawing_that_is_seen_as_a_whole_does_not_move_while_connecting(shop: Shop, browser):
+    put(shop, "fix-types", COMMENTED)
+    with editing(shop, browser, "fix-types", viewport={"width": 360, "height": 740}) as watched:
+        page = watched.page
+        node(page, "check").locator(".react-flow__handle-bottom").hover()
+        before = node(page, "broken").bounding_box()
+        pane = page.locator(".react-flow").bounding_box()
+        page.mouse.down()
+        page.mouse.move(pane["x"] + 3, pane["y"] + pane["height"] / 2, steps=6)
+        page.evaluate(FRAMES, 20)
+        assert node(page, "broken").bounding_box() == before
+        page.mouse.move(before["x"] + 8, before["y"] + 8, steps=3)
+        page.mouse.up()
+        expect(page.get_by_role("dialog").get_by_label("Go to")).to_have_value("broken")
+
+
+def test_an_answer_does_not_move_a_state_away_from_under_the_mouse(shop: Shop, browser):
+    put(shop, "fix-types", COMMENTED)
+    with editing(shop, browser, "fix-types") as watched:
+        page = watched.page
+        node(page, "tests").click()
+        expect(page.get_by_role("heading", name="State tests")).to_be_visible()
+        page.get_by_label("action", exact=True).fill(
+            "a much longer action, for which the state is wider"
+        )
+        page.evaluate("scrollTo(0, 0)")
+        before = node(page, "broken").bounding_box()
+        page.mouse.move(before["x"] + 5, before["y"] + 15)
+        with page.expect_response(lambda answer: "/preview" in answer.url):
+            page.mouse.down()  # leaves the field, which sets it
+        expect(page.locator(".cm-content")).to_contain_text("a much longer action")
+        page.evaluate(FRAMES, 3)
+        assert node(page, "broken").bounding_box() == before
+        page.mouse.up()
+        expect(page.get_by_role("heading", name="State broken")).to_be_visible()
+        expect(node(page, "tests")).to_contain_text("a much longer action")
+        assert node(page, "broken").bounding_box() != before
+
+
+def test_undo_takes_back_an_edit_that_is_on_its_way(shop: Shop, browser):
+    put(shop, "fix-types", COMMENTED)
+    with editing(shop, browser, "fix-types") as watched:
+        page = watched.page
+        late: list[Any] = []
+
+        def keep(route: Any) -> None:
+            late.append(route)
+
+        text = page.locator(".cm-content")
+        page.get_by_label("max_iterations", exact=True).fill("30")
+        page.get_by_label("max_iterations", exact=True).press("Enter")
+        expect(text).to_contain_text("max_iterations: 30")
+        page.route("**/preview", keep)
+        page.get_by_label("max_iterations", exact=True).fill("40")
+        page.get_by_label("max_iterations", exact=True).press("Enter")
+        expect(page.get_by_text("Checking…")).to_be_visible()
+        page.get_by_role("button", name="Undo").click()
+        late.pop().continue_()
+        page.unroute("**/preview")
+        expect(page.get_by_text("Checking…")).to_have_count(0)
+        expect(text).to_contain_text("max_iterations: 30")
+        expect(page.get_by_role("button", name="Redo")).to_be_enabled()
+        page.get_by_role("button", name="Redo").click()
+        expect(text).to_contain_text("max_iterations: 40")
+
+
+def test_the_focus_returns_to_where_a_dialog_was_opened(shop: Shop, browser):
+    put(shop, "fix-types", COMMENTED)
+    with editing(shop, browser, "fix-types") as watched:
+        page = watched.page
+        button = page.get_by_role("button", name="Add a state")
+        button.click()
+        page.keyboard.press("Escape")
+        expect(button).to_be_focused()
+        node(page, "fix").focus()
+        page.keyboard.press("Enter")
+        page.keyboard.press("F2")
+        page.keyboard.press("Enter")  # the same name
+        expect(page.get_by_role("dialog")).to_have_count(0)
+        expect(node(page, "fix")).to_be_focused()
+
+
 # A field appears, is filled and left, all before the next frame, as on a computer that is busy.
 TYPE_AT_ONCE = """async () => {
   const menu = [...document.querySelectorAll(".add-field")].find((each) => each.querySelector("[value=timeout]"));

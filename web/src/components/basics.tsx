@@ -1,7 +1,7 @@
 /* Small parts that every view uses: status, times, messages, dialogs. */
 
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Tone } from "../api";
 import type { Failure } from "../client";
 import { absolute, ago, duration } from "../format";
@@ -159,11 +159,12 @@ export function sentence(text: string): string {
 
 export function Dialog(props: { title: string; onClose: () => void; children: ComponentChildren; wide?: boolean }) {
   const element = useRef<HTMLDialogElement>(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const before = document.activeElement;
     element.current?.showModal();
     return () => {
-      if (before instanceof HTMLElement) before.focus();
+      // When the dialog is gone: until then, nothing outside of it can have the focus.
+      if (before instanceof HTMLElement || before instanceof SVGElement) queueMicrotask(() => before.focus());
     };
   }, []);
   return (

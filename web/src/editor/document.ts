@@ -146,21 +146,26 @@ function actionsOf(
       clearTimeout(timer);
       timer = window.setTimeout(describe, TYPING_PAUSE_MS);
     },
+    // After the edits that are on their way: the last of them is undone.
     undo() {
-      const { past, future, text } = latest.current!;
-      const before = past[past.length - 1];
-      if (before !== undefined) replace(before, { past: past.slice(0, -1), future: [text, ...future] });
+      void inTurn(async () => {
+        const { past, future, text } = latest.current!;
+        const before = past[past.length - 1];
+        if (before !== undefined) replace(before, { past: past.slice(0, -1), future: [text, ...future] });
+      });
     },
     redo() {
-      const { past, future, text } = latest.current!;
-      const [next, ...rest] = future;
-      if (next !== undefined) replace(next, { past: [...past, text], future: rest });
+      void inTurn(async () => {
+        const { past, future, text } = latest.current!;
+        const [next, ...rest] = future;
+        if (next !== undefined) replace(next, { past: [...past, text], future: rest });
+      });
     },
     preview: () => guarded(() => ask(latest.current!.text)),
     async save(text) {
-      const { hash } = latest.current!;
+      const put = (): Promise<Source> => client.send("PUT", loopPath(loopKey, "/source"), { text, hash: latest.current!.hash });
       try {
-        const source = await inTurn(() => client.send<Source>("PUT", loopPath(loopKey, "/source"), { text, hash }));
+        const source = await inTurn(put);
         update({ hash: source.hash, saved: text, failure: null });
       } catch (error) {
         if (!(error instanceof Failure)) throw error;

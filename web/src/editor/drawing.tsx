@@ -9,6 +9,9 @@ import {
   Handle,
   Position,
   ReactFlow,
+  getViewportForBounds,
+  useStore,
+  useStoreApi,
   type Connection,
   type Edge,
   type EdgeProps,
@@ -17,19 +20,20 @@ import {
   type NodeHandle,
   type NodeProps,
   type NodeTypes,
-  type ReactFlowInstance,
+  type ReactFlowState,
 } from "@xyflow/react";
 
-import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
+import { useLayoutEffect, useMemo, useState } from "preact/hooks";
 import type { Machine, MachineState, Problem } from "../api";
 import { Icon } from "../components/basics";
 import { plural } from "../format";
-import { place, type PlacedEdge, type PlacedState } from "../graph_layout";
+import { place, type Placed, type PlacedEdge, type PlacedState } from "../graph_layout";
 import type { Described, OutlinedState } from "./api";
 
 export type Selection = { kind: "loop" } | { kind: "state"; state: string } | { kind: "edge"; from: string; to: string };
 
 const FIT = { padding: 0.08, maxZoom: 1 };
+const MIN_ZOOM = 0.1;
 const DOT = 14; // as in the style
 
 interface StateData extends Record<string, unknown> {
@@ -87,16 +91,11 @@ function sketched({ name, fields }: OutlinedState): MachineState {
 }
 
 export function Drawing(props: DrawingProps) {
-  const { described, editable, selection } = props;
+  const { editable, selection } = props;
+  const [described, hold] = useHeld(props.described);
+  const [ready, setReady] = useState(false);
   const machine = useMemo(() => machineOf(described), [described]);
   const placed = useMemo(() => (machine ? place(machine) : null), [machine]);
-  const flow = useRef<ReactFlowInstance<StateNode, TransitionEdge> | null>(null);
-  const shape = placed ? `${placed.width}x${placed.height}` : "";
-
-  // Before the new drawing is seen: a later move would pull states away from under the mouse.
-  useLayoutEffect(() => {
-    void flow.current?.fitView(FIT);
-  }, [shape]);
 
   const nodes = useMemo<StateNode[]>(() => {
     if (!placed || !machine) return [];
@@ -135,9 +134,10 @@ export function Drawing(props: DrawingProps) {
   if (!placed) return <p class="muted nothing">The drawing appears when the text can be read.</p>;
   return (
     <div
-      class="drawing"
+      class={`drawing${ready ? "" : " placing"}`}
       role="group"
       aria-label="States and transitions"
+      onPointerDownCapture={hold}
       onKeyDown={(event) => {
         if (!editable || !(event.target as Element).closest(".react-flow__node, .react-flow__edge")) return;
         if (event.key === "Delete" || event.key === "Backspace") props.onDelete(focused(event.target as Element) ?? selection);
@@ -152,9 +152,6 @@ export function Drawing(props: DrawingProps) {
         edges={edges}
         nodeTypes={NODES}
         edgeTypes={EDGES}
-        onInit={(instance) => {
-          flow.current = instance;
-        }}
         onNodeClick={(_, node) => props.onSelect({ kind: "state", state: node.id })}
         onEdgeClick={(_, edge) => props.onSelect({ kind: "edge", from: edge.source, to: edge.target })}
         onPaneClick={() => props.onSelect({ kind: "loop" })}
@@ -180,14 +177,14 @@ export function Drawing(props: DrawingProps) {
         selectionKeyCode={null}
         preventScrolling={false}
         zoomOnScroll={false}
-        fitView
-        fitViewOptions={FIT}
-        minZoom={0.1}
+        zoomOnDoubleClick={false}
+        minZoom={MIN_ZOOM}
         maxZoom={2}
         proOptions={{ hideAttribution: true }}
       >
+        <Sheet nodes={nodes} edges={edges} placed={placed} onReady={() => setReady(true)} />
         <Background gap={22} size={1.4} />
-        <Controls showInteractive={false} position="bottom-right" orientation="horizontal" />
+        <Controls showInteractive={false} fitViewOptions={FIT} position="bottom-right" orientation="horizontal" />
         <svg class="markers" aria-hidden="true">
           <defs>
             <marker id="edit-arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" orient="auto">
@@ -201,6 +198,61 @@ export function Drawing(props: DrawingProps) {
       </ReactFlow>
     </div>
   );
+}
+
+/**
+ * What the file means, but from when a mouse button was pressed in the drawing until it is released: an answer that
+ * arrives meanwhile would move a state away from under the mouse. A field that is left by this press may have
+ * caused it.
+ */
+function useHeld(described: Described): [Described, () => void] {
+  const [held, setHeld] = useState<Described | null>(null);
+  function hold(): void {
+    setHeld(described);
+    const released = new AbortController();
+    const options = { capture: true, signal: released.signal };
+    const release = (): void => {
+      released.abort();
+      setTimeout(() => setHeld(null)); // the click comes first
+    };
+    addEventListener("pointerup", release, options);
+    addEventListener("pointercancel", release, options);
+  }
+  return [held ?? described, hold];
+}
+
+/**
+ * Puts the states, the transitions and the part of the plane that is seen into place, all before the next frame.
+ * By itself, the flow takes new states after a frame, and `fitView` before that: it would fit the states before.
+ */
+function Sheet({ nodes, edges, placed, onReady }: { nodes: StateNode[]; edges: TransitionEdge[]; placed: Placed; onReady: () => void }) {
+  const store = useStoreApi<StateNode, TransitionEdge>();
+  const { width, height } = placed;
+  const started = useStore((state) => state.panZoom !== null);
+  const whole = useStore((state) => isWhole(state, width, height));
+
+  useLayoutEffect(() => {
+    store.getState().setNodes(nodes);
+    store.getState().setEdges(edges);
+  }, [nodes, edges]);
+
+  useLayoutEffect(() => {
+    const { panZoom, domNode } = store.getState();
+    if (!panZoom || !domNode) return;
+    const bounds = { x: 0, y: 0, width, height };
+    void panZoom.setViewport(getViewportForBounds(bounds, domNode.clientWidth, domNode.clientHeight, MIN_ZOOM, FIT.maxZoom, FIT.padding));
+    onReady();
+  }, [started, width, height]);
+
+  // Near its edge, a connection moves the drawing along, which helps only to get to what is not seen.
+  useLayoutEffect(() => store.setState({ autoPanOnConnect: !whole }), [whole]);
+  return null;
+}
+
+/** Whether the whole drawing is seen. */
+function isWhole({ transform: [x, y, zoom], domNode }: ReactFlowState, width: number, height: number): boolean {
+  if (!domNode) return true;
+  return x >= 0 && y >= 0 && x + width * zoom <= domNode.clientWidth && y + height * zoom <= domNode.clientHeight;
 }
 
 /**
