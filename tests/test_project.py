@@ -109,6 +109,18 @@ def expressions(but: set[str]) -> Iterator[tuple[str, ast.expr]]:
                 yield f"{name}:{node.lineno}", node
 
 
+def test_no_two_classes_have_the_same_name():
+    """So that a name says which idea is meant, wherever it is read."""
+    places: dict[str, list[str]] = {}
+    for name in sorted(modules()):
+        place = ROOT / "src" / name.replace(".", "/")
+        file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(name)
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
 # Names of variables that hold an event, an entry of a log, or one of their JSON objects.
 RECORDS = ("record", "event", "entry", "fields")
 

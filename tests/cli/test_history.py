@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from little_loops.fsm.state import Receipt
+from little_loops.fsm.state import Spending
 from little_loops.fsm.timestamps import timestamp, wall_ms_of
 from little_loops.runs.reading import Runs
 from little_loops.runs.view import RunView
@@ -40,14 +40,14 @@ RUNS: dict[str, dict[str, Any]] = {
         "current_state": "done",
         "iteration": 3,
         "ran_ms": 154 * SECOND,
-        "costs": {"apply": Receipt(41_000, 0.36, 7)},
+        "costs": {"apply": Spending(41_000, 0.36, 7)},
     },
     "2026-11-14T18-02-11": {
         "status": "failed",
         "reason": "max_iterations",
         "iteration": 20,
         "ran_ms": 1082 * SECOND,
-        "costs": {"apply": Receipt(401_000, 3.1, 70)},
+        "costs": {"apply": Spending(401_000, 3.1, 70)},
     },
     "2026-11-14T09-00-00": {
         "status": "failed",

@@ -16,7 +16,7 @@ import pytest
 
 from little_loops.cli.status import overview
 from little_loops.errors import WaitStopped
-from little_loops.fsm.state import Limits, Receipt, WaitFor
+from little_loops.fsm.state import Limits, Spending, WaitFor
 from little_loops.fsm.timestamps import timestamp
 from little_loops.runs.claims import Claim, claim
 from little_loops.runs.layout import LIVE
@@ -94,7 +94,7 @@ def quality_guard(root: Path) -> Claim:
         loop="quality-guard",
         current_state="fix_lint",
         iteration=3,
-        costs={"fix_lint": Receipt(212_345, 0.61, 7)},
+        costs={"fix_lint": Spending(212_345, 0.61, 7)},
         phase="running",
     )
     files = saved(root, "quality-guard", run, GUARD_EVENTS, GUARD)

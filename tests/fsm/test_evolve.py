@@ -64,10 +64,10 @@ from little_loops.fsm.state import (
     Metric,
     Move,
     Note,
-    Receipt,
     Result,
     Sample,
     SignalLine,
+    Spending,
     Trees,
     WaitFor,
 )
@@ -123,7 +123,7 @@ FULL = LoopState(
     session_id="s-1",
     ran_ms=4_000,
     limits=Limits(max_iterations=9, timeout=60.0),
-    costs={"fix": Receipt(100, 0.5, 3, 0.25)},
+    costs={"fix": Spending(100, 0.5, 3, 0.25)},
     trees=Trees(off="off"),
     metered=True,
     gate=40,
@@ -570,14 +570,14 @@ del OWES["owes"]
         ),
         pytest.param(
             Cost("fix", 50, 0.25, 2),
-            {**ALWAYS, "costs": {"fix": Receipt(150, 0.75, 5, 0.25)}},
+            {**ALWAYS, "costs": {"fix": Spending(150, 0.75, 5, 0.25)}},
             id="a cost",
         ),
         pytest.param(
             Cost("test", 50, 0.25, 2, estimated=True),
             {
                 **ALWAYS,
-                "costs": {"fix": Receipt(100, 0.5, 3, 0.25), "test": Receipt(50, 0.25, 2, 0.25)},
+                "costs": {"fix": Spending(100, 0.5, 3, 0.25), "test": Spending(50, 0.25, 2, 0.25)},
             },
             id="an estimate, the first of its state",
         ),

@@ -14,11 +14,11 @@ from little_loops.fsm.limits import (
     wait_for,
 )
 from little_loops.fsm.schema import FSMLoop, StateConfig
-from little_loops.fsm.state import Limits, LoopState, Receipt, WaitFor
+from little_loops.fsm.state import Limits, LoopState, Spending, WaitFor
 from little_loops.fsm.timestamps import Moment
 
 RUN = LoopState(
-    "r", "l", "ask", "", "", costs={"ask": Receipt(60, 0.25, 2), "fix": Receipt(40, 0.25, 1)}
+    "r", "l", "ask", "", "", costs={"ask": Spending(60, 0.25, 2), "fix": Spending(40, 0.25, 1)}
 )
 NOW = Moment(0, 5000)
 

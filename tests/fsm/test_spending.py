@@ -8,7 +8,7 @@ import pytest
 
 from little_loops.fsm.schema import FSMLoop, HostOptions, StateConfig
 from little_loops.fsm.spending import REQUEST_USD, SESSION_USD, session, used
-from little_loops.fsm.state import LoopState, Receipt, Result
+from little_loops.fsm.state import LoopState, Result, Spending
 from tests.fsm.scripted import Crash, Says, ScriptedWorld, Stop, begin, go_on
 
 CUT: dict[str, Any] = {"agent": "error", "cut_by": "action"}
@@ -20,7 +20,7 @@ def loop(**fields: Any) -> FSMLoop:
     return FSMLoop("l", initial="fix", states=states, **fields)
 
 
-def run(**costs: Receipt) -> LoopState:
+def run(**costs: Spending) -> LoopState:
     now = "2026-01-15T10:30:00.000Z"
     return LoopState("r", "l", "fix", now, now, costs=costs)
 
@@ -33,19 +33,19 @@ def run(**costs: Receipt) -> LoopState:
         pytest.param({"agent": "success"}, None, id="an agent that reports nothing"),
         pytest.param(
             {"agent": "success", "tokens": 7, "cost_usd": 0.5, "turns": 2},
-            Receipt(7, 0.5, 2),
+            Spending(7, 0.5, 2),
             id="reported",
         ),
-        pytest.param({**CUT, "cost_usd": 0.2}, Receipt(0, 0.2), id="cut, but reported"),
-        pytest.param(CUT, Receipt(0, REQUEST_USD, 0, REQUEST_USD), id="cut before any report"),
+        pytest.param({**CUT, "cost_usd": 0.2}, Spending(0, 0.2), id="cut, but reported"),
+        pytest.param(CUT, Spending(0, REQUEST_USD, 0, REQUEST_USD), id="cut before any report"),
         pytest.param(
-            {**CUT, "tokens": 100_000}, Receipt(100_000, 0.3, 0, 0.3), id="cut after some tokens"
+            {**CUT, "tokens": 100_000}, Spending(100_000, 0.3, 0, 0.3), id="cut after some tokens"
         ),
         pytest.param(
-            {"agent": "error", "tokens": 1000}, Receipt(1000, 0.003, 0, 0.003), id="died half-way"
+            {"agent": "error", "tokens": 1000}, Spending(1000, 0.003, 0, 0.003), id="died half-way"
         ),
         pytest.param(
-            {"agent": "error", "tokens": 1}, Receipt(1, 3e-6, 0, 3e-6), id="after its first token"
+            {"agent": "error", "tokens": 1}, Spending(1, 3e-6, 0, 3e-6), id="after its first token"
         ),
     ],
 )
@@ -56,21 +56,21 @@ def test_a_turn(result, expected):
 @pytest.mark.parametrize(
     ("fields", "costs", "estimate"),
     [
-        pytest.param({}, {"fix": Receipt(1000, 0.1)}, 10.0, id="by the price in this run"),
+        pytest.param({}, {"fix": Spending(1000, 0.1)}, 10.0, id="by the price in this run"),
         pytest.param(
-            {}, {"fix": Receipt(1000, 0.1, 0, 0.1)}, 0.3, id="no price: that was a guess too"
+            {}, {"fix": Spending(1000, 0.1, 0, 0.1)}, 0.3, id="no price: that was a guess too"
         ),
-        pytest.param({}, {"fix": Receipt(0, 0.1)}, 0.3, id="no price: nothing was counted"),
+        pytest.param({}, {"fix": Spending(0, 0.1)}, 0.3, id="no price: nothing was counted"),
         pytest.param(
             {},
-            {"ask": Receipt(9000, 0.0), "fix": Receipt(1000, 0.1)},
+            {"ask": Spending(9000, 0.0), "fix": Spending(1000, 0.1)},
             10.0,
             id="only by turns that had a price",
         ),
         pytest.param({"host": HostOptions(max_cost_usd=0.2)}, {}, 0.2, id="what a turn may use"),
-        pytest.param({"max_cost_usd": 1.0}, {"ask": Receipt(0, 0.9)}, 0.1, id="what is left"),
+        pytest.param({"max_cost_usd": 1.0}, {"ask": Spending(0, 0.9)}, 0.1, id="what is left"),
         pytest.param(
-            {"max_cost_usd": 0.5}, {"ask": Receipt(0, 0.9)}, 0.3, id="the limit was lowered since"
+            {"max_cost_usd": 0.5}, {"ask": Spending(0, 0.9)}, 0.3, id="the limit was lowered since"
         ),
         pytest.param({"host": HostOptions("codex")}, {}, 0.0, id="a host without prices"),
     ],
@@ -89,7 +89,7 @@ def test_a_host_without_prices_is_not_charged_for_silence():
 
 @pytest.mark.parametrize(
     ("host", "expected"),
-    [("claude", Receipt(0, SESSION_USD, 0, SESSION_USD)), ("codex", None)],
+    [("claude", Spending(0, SESSION_USD, 0, SESSION_USD)), ("codex", None)],
 )
 def test_a_spawned_session(host, expected):
     assert session(loop(host=HostOptions(host)), run()) == expected

@@ -19,10 +19,10 @@ from little_loops.fsm.state import (
     LoopState,
     Metric,
     Move,
-    Receipt,
     Result,
     RunSummary,
     SignalLine,
+    Spending,
     Status,
     WaitFor,
 )
@@ -42,7 +42,7 @@ RUN = LoopState(
     signal_line=SignalLine("handoff", "more"),
     captured={"a": Result(0, 1, None, output_file=FileRef("a.out", 9, "ab", True))},
     metrics={"a": Metric(4.0)},
-    costs={"a": Receipt(1, 0.5, 2)},
+    costs={"a": Spending(1, 0.5, 2)},
     limits=Limits(max_iterations=3),
 )
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from little_loops.hosts.base import HOST_NAMES, Request, host_named, verdict_of
+from little_loops.hosts.base import HOST_NAMES, TRANSITIONS, Request, host_named
 from tests.hosts.recorded import endings, lines, request
 
 SCENES = [(host, scene) for host in ("claude", "codex") for scene in endings(host)]
@@ -80,7 +80,8 @@ def test_a_reader_takes_anything(stream, asked, ended):
     outcome = reader.finish(*ended)
     str(outcome._replace(structured=None)).encode()
     assert "\n" not in outcome.reason
-    assert verdict_of(outcome, asked=True).verdict
+    assert outcome.kind in TRANSITIONS
+    assert outcome.verdict != ""
     assert outcome.cost_usd is None or outcome.cost_usd >= 0
     assert min(outcome.tokens) >= 0
 

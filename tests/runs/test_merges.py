@@ -18,7 +18,7 @@ from little_loops.fsm.events import (
     WorktreesCleared,
 )
 from little_loops.fsm.state import LeftOut
-from little_loops.runs.merges import Merge, merges_of
+from little_loops.runs.merges import MergeSummary, merges_of
 
 BASE = BranchBase("all", "0", "main")
 BEGUN = TrainStart("main", "0", "0")
@@ -34,25 +34,25 @@ STUCK = TrainLanded("main", "1", ("a",), "edited", "git merge x")
     [
         pytest.param([StateEnter("all", 1, 1, "initial")], [], id="no branches"),
         pytest.param([BASE], [], id="merging has not begun"),
-        pytest.param([BASE, BEGUN, A, LANDED], [Merge("all", "main", ("a",))], id="all fit"),
+        pytest.param([BASE, BEGUN, A, LANDED], [MergeSummary("all", "main", ("a",))], id="all fit"),
         pytest.param(
             [BASE, BEGUN, A, B, OUT, LANDED, WorktreesCleared(("x",), ("y",))],
-            [Merge("all", "main", ("a",), (LEFT,), kept=("y",))],
+            [MergeSummary("all", "main", ("a",), (LEFT,), kept=("y",))],
             id="one left out",
         ),
         pytest.param(
             [BASE, BEGUN, BranchMerged("a", "1", True), MergeChecked("a", "1", True), STUCK],
-            [Merge("all", "main", ("a",), (), "edited", "git merge x")],
+            [MergeSummary("all", "main", ("a",), (), "edited", "git merge x")],
             id="checked, and not landed",
         ),
         pytest.param(
             [BASE, BEGUN, A, TrainStart("main", "9", "0", True), A, LANDED],
-            [Merge("all", "main", ("a",))],
+            [MergeSummary("all", "main", ("a",))],
             id="merged again",
         ),
         pytest.param(
             [BASE, BEGUN, B, OUT, WorktreesCleared(), BASE, BEGUN, A, LANDED],
-            [Merge("all", "main", ("a",))],
+            [MergeSummary("all", "main", ("a",))],
             id="the state ran again",
         ),
         pytest.param(
@@ -67,14 +67,14 @@ STUCK = TrainLanded("main", "1", ("a",), "edited", "git merge x")
                 LANDED,
                 WorktreesCleared(own=True),
             ],
-            [Merge("all", "main", ("a",)), Merge(None, "main", ("a",))],
+            [MergeSummary("all", "main", ("a",)), MergeSummary(None, "main", ("a",))],
             id="the run itself, too",
         ),
         pytest.param(
-            [TrainStart(None, "0", "0"), A], [Merge(None, "HEAD", ("a",))], id="no branch"
+            [TrainStart(None, "0", "0"), A], [MergeSummary(None, "HEAD", ("a",))], id="no branch"
         ),
     ],
 )
-def test_merges(events: list[Any], merges: list[Merge]) -> None:
+def test_merges(events: list[Any], merges: list[MergeSummary]) -> None:
     entries = [Entry(event, 0, 0, "r", number) for number, event in enumerate(events, 1)]
     assert merges_of(entries) == merges

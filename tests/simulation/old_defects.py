@@ -92,7 +92,7 @@ DEFECTS = (
         (
             Edit(
                 "fsm/handoffs.py",
-                "note_receipt(builder, session(builder.loop, builder.run, reserved_usd))",
+                "note_spending(builder, session(builder.loop, builder.run, reserved_usd))",
                 "pass",
             ),
         ),

@@ -24,7 +24,7 @@ from little_loops.fsm.endings import ENDINGS
 from little_loops.fsm.events import KINDS, WorktreeEvent
 from little_loops.fsm.ledger import AgentTurn
 from little_loops.fsm.schema import FSMLoop, HostOptions, StateConfig
-from little_loops.fsm.state import AgentResult, Limits, LoopState, Note, Receipt
+from little_loops.fsm.state import AgentResult, Limits, LoopState, Note, Spending
 from tests.simulation.ledger import LAWS, ContractBroken, Ledger
 from tests.simulation.people import People
 from tests.simulation.pure_history import ACCIDENTS, Figures, play
@@ -156,7 +156,7 @@ LOOP = FSMLoop(
     max_cost_usd=1.0,
 )
 RUN = LoopState("r", "l", "a", "2026-01-15T10:30:00.000Z", "2026-01-15T10:30:00.000Z")
-BROKE = RUN._replace(costs={"a": Receipt(0, 1.0)})
+BROKE = RUN._replace(costs={"a": Spending(0, 1.0)})
 START = {"event": "action_start"}
 END = {"event": "action_complete"}
 PAID = {"event": "cost", "cost_usd": 0.2}

@@ -10,7 +10,7 @@ import pytest
 
 from little_loops.cli.options import args_of
 from little_loops.errors import UsageError
-from little_loops.web.actions import APPROVE, FORK, REJECT, RESUME, RUN, TEXT, Field, options
+from little_loops.web.actions import APPROVE, FORK, REJECT, RESUME, RUN, TEXT, OptionField, options
 from little_loops.web.errors import ApiError
 from tests.project import Project, until
 from tests.web.served import Served, serving
@@ -192,7 +192,7 @@ HOSTILE = (
     *("-x", "-m", "-qq", "-", "--", "--json", "--fresh", "--help", "--context=word=x", "=x", ""),
     *("--to=bad --force", "a\n--force", "'; touch owned; '", "$(touch owned)"),
 )
-FIELDS: dict[str, Mapping[str, Field]] = {
+FIELDS: dict[str, Mapping[str, OptionField]] = {
     "run": RUN,
     "resume": RESUME,
     "approve": APPROVE,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from little_loops.authoring.yaml.nodes import Entry, Map, Node, Text, text
+from little_loops.authoring.yaml.nodes import Map, MapEntry, Node, Text, text
 from little_loops.authoring.yaml.places import Places
 from little_loops.fsm.schema import RESOLVE, FSMLoop, StateConfig, inner_steps
 from little_loops.records import NamedTuple
@@ -47,12 +47,12 @@ def _with_places(root: object) -> Map | None:
     return root._replace(entries=tuple(map(_with_branches, root.entries)))
 
 
-def _with_branches(entry: Entry) -> Entry:
+def _with_branches(entry: MapEntry) -> MapEntry:
     """Return the entry of `states` with those of branches added; others stay the same."""
     if entry.key.text != "states" or not isinstance(entry.value, Map):
         return entry
     added = [
-        Entry(branch.key._replace(text=f"{state.key.text}/{branch.key.text}"), branch.value)
+        MapEntry(branch.key._replace(text=f"{state.key.text}/{branch.key.text}"), branch.value)
         for state in entry.value.entries
         if isinstance(state.value, Map)
         for branch in _steps_in(state.value)
@@ -60,18 +60,18 @@ def _with_branches(entry: Entry) -> Entry:
     return entry._replace(value=entry.value._replace(entries=(*entry.value.entries, *added)))
 
 
-def _steps_in(state: Map) -> Iterator[Entry]:
+def _steps_in(state: Map) -> Iterator[MapEntry]:
     """Yield the entries of the branches of a state, and of what makes them fit."""
     branches, worktree = state.get("branches"), state.get("worktree")
     if isinstance(branches, Map):
         yield from branches.entries
     resolve = worktree.get("resolve") if isinstance(worktree, Map) else None
     if resolve is not None:
-        yield Entry(text(RESOLVE, resolve), as_step(resolve))
+        yield MapEntry(text(RESOLVE, resolve), as_step(resolve))
 
 
 def as_step(resolve: Node) -> Node:
     """Return what makes branches fit as a mapping, also if only the name of a loop is written."""
     if not isinstance(resolve, Text):
         return resolve
-    return Map((Entry(text("loop", resolve), resolve),), resolve.mark)
+    return Map((MapEntry(text("loop", resolve), resolve),), resolve.mark)

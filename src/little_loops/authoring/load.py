@@ -36,7 +36,7 @@ from little_loops.authoring.fields.table import (
 )
 from little_loops.authoring.messages import shown
 from little_loops.authoring.paradigms import native
-from little_loops.authoring.yaml.nodes import Entry, List, Map, Mark, Node, Text, node_of
+from little_loops.authoring.yaml.nodes import List, Map, MapEntry, Mark, Node, Text, node_of
 from little_loops.authoring.yaml.places import Places, Source
 from little_loops.errors import Problem
 from little_loops.fsm.schema import FSMLoop
@@ -203,9 +203,9 @@ def canonical(node: Map, rows: Table) -> Map:
         if is_command(rows) and key.text in TRANSITIONS:
             continue  # not allowed here; the reader has reported it
         if field is None:
-            entries.append(Entry(key, value))
+            entries.append(MapEntry(key, value))
         elif key.text == field.name or field.name not in node:
-            entries.append(Entry(key._replace(text=field.name), _canonical(value, field)))
+            entries.append(MapEntry(key._replace(text=field.name), _canonical(value, field)))
     return node._replace(entries=tuple(entries))
 
 

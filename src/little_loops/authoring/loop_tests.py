@@ -152,7 +152,7 @@ class Path(OtherKind):
     schema = _PATH
 
 
-class Counts(OtherKind):
+class CountsKind(OtherKind):
     """Numbers by state."""
 
     words = "mapping: state to number"
@@ -231,7 +231,7 @@ EXPECT = table(
     Field("state", Plain(), "the last state", example="done"),
     Field("path", Path(), "all states in order; `...` is any states", example="[check, ..., done]"),
     Field("iterations", Whole(0), "number of iterations", example="2"),
-    Field("visits", Counts(), "how often states are entered", example="{fix: 2}"),
+    Field("visits", CountsKind(), "how often states are entered", example="{fix: 2}"),
     Field("cost_usd", Num(0), "cost of the run", example="0.8"),
     Field("captured", TextsKind(), "outputs at the end", example='{check: "3 errors"}'),
     Field(
@@ -476,7 +476,7 @@ def _path(reader: LoopTestReader, kind: Path, node: Node, label: str) -> Any:
     return tuple(name.text for name in names)
 
 
-def _counts(reader: LoopTestReader, kind: Counts, node: Node, label: str) -> Any:
+def _counts(reader: LoopTestReader, kind: CountsKind, node: Node, label: str) -> Any:
     return _by_name(reader, node, label, Whole(0), _states(reader))
 
 
@@ -503,7 +503,7 @@ LoopTestReader.kinds = {
     **READ,
     GivenKind: _given,
     Path: _path,
-    Counts: _counts,
+    CountsKind: _counts,
     TextsKind: _texts,
     Opinion: _opinion,
     OwnTable: _own_table,

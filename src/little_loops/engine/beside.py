@@ -34,7 +34,7 @@ class Exit(NamedTuple):
     last_line: str
 
 
-class Beside:
+class SideCommand:
     """A command that was started, and what it writes to its standard error."""
 
     def __init__(

@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 
-from little_loops.engine.beside import LAST_S, LOOK_EACH_S, Beside
+from little_loops.engine.beside import LAST_S, LOOK_EACH_S, SideCommand
 from little_loops.engine.hooks import exit_problem
 from little_loops.fsm.codec import to_record
 from little_loops.fsm.events import KINDS, Entry
@@ -33,7 +33,7 @@ class RunningHook(NamedTuple):
 
     kind: str
     hook: Hook
-    command: Beside
+    command: SideCommand
 
 
 class EventHooks(Observer):
@@ -123,7 +123,7 @@ class EventHooks(Observer):
         argv = [self._shell, "-c", hook.action]
         text = to_json(to_record(entry)) + b"\n"
         try:
-            command = Beside(argv, text, environ, self._cwd, entry.run, hook.timeout)
+            command = SideCommand(argv, text, environ, self._cwd, entry.run, hook.timeout)
         except OSError as error:
             self._warn(f"warning: hook for {kind}: {error.strerror}")
             return

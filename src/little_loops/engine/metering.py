@@ -31,7 +31,7 @@ from little_loops.fsm.ledger import (
 )
 from little_loops.fsm.schema import FSMLoop, HostOptions
 from little_loops.fsm.spending import session, used
-from little_loops.fsm.state import LoopState, Receipt, Result
+from little_loops.fsm.state import LoopState, Result, Spending
 from little_loops.fsm.timestamps import wall_ms_of
 from little_loops.fsm.turn_hosts import host_of, name_of, turn_attempt
 from little_loops.spending import host_limits, ledger
@@ -116,8 +116,8 @@ def record_session(
 ) -> None:
     """Record a session that was started to resume the run. It reports nothing, so its cost is an
     estimate (what was reserved for it), or unknown. A ledger that cannot be written is ignored."""
-    receipt = session(loop, run) or Receipt()
-    line = _line(run, root, options, wall_ms(), receipt, is_known=receipt.cost_usd > 0)
+    spent = session(loop, run) or Spending()
+    line = _line(run, root, options, wall_ms(), spent, is_known=spent.cost_usd > 0)
     _append(environ, line._replace(id=session_id(run.run, run.step, run.attempt)), permit)
 
 
@@ -141,9 +141,9 @@ def _turn(
 ) -> AgentTurn:
     """Return the line of a turn that started at `began_ms`; its cost is None if it is neither
     reported nor estimated."""
-    receipt = used(loop, run, result) or Receipt(result.tokens)
-    is_known = result.cost_usd is not None or receipt.cost_usd > 0
-    return _line(run, root, options, began_ms, receipt, is_known=is_known)
+    spent = used(loop, run, result) or Spending(result.tokens)
+    is_known = result.cost_usd is not None or spent.cost_usd > 0
+    return _line(run, root, options, began_ms, spent, is_known=is_known)
 
 
 def _line(
@@ -151,7 +151,7 @@ def _line(
     root: str,
     options: HostOptions,
     at_ms: int,
-    receipt: Receipt,
+    spent: Spending,
     *,
     is_known: bool,
 ) -> AgentTurn:
@@ -165,9 +165,9 @@ def _line(
         run=run.run,
         host=options.host,
         model=options.model,
-        tokens=receipt.tokens,
-        cost_usd=round(receipt.cost_usd, 6) if is_known else None,
-        estimated=receipt.estimated_usd > 0,
+        tokens=spent.tokens,
+        cost_usd=round(spent.cost_usd, 6) if is_known else None,
+        estimated=spent.estimated_usd > 0,
     )
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from little_loops.engine.action_process import inherited
-from little_loops.engine.beside import LAST_S, LOOK_EACH_S, Beside
+from little_loops.engine.beside import LAST_S, LOOK_EACH_S, SideCommand
 from little_loops.engine.hooks import exit_problem
 from little_loops.errors import LittleLoopsError, UsageError
 from little_loops.fsm.events import Cost, Entry
@@ -63,7 +63,7 @@ class Sending(NamedTuple):
     """A notification that is being sent."""
 
     target: NoticeTarget
-    process: Beside
+    process: SideCommand
 
 
 Report = Callable[[NoticeTarget, str], None]
@@ -89,7 +89,7 @@ class Senders:
                 except OSError as error:
                     self._report(target, error.strerror or str(error))
 
-    def _process(self, notice: Notice, to: str) -> Beside:
+    def _process(self, notice: Notice, to: str) -> SideCommand:
         if channel_of(to) == "command":
             argv = [self._shell, "-c", to]
             text = to_json(document_of(notice, wall_ms())) + b"\n"
@@ -99,7 +99,7 @@ class Senders:
             argv = [sys.executable, "-P", "-m", "little_loops.engine.send_notice"]
             text = to_json({"to": to, "text": text_of(notice)})
             environ = dict(self._environ)
-        return Beside(argv, text, environ, self._cwd, notice.run, WITHIN_S)
+        return SideCommand(argv, text, environ, self._cwd, notice.run, WITHIN_S)
 
     def look(self) -> bool:
         """Report those that have ended or take too long. Return whether any is left."""

@@ -33,8 +33,8 @@ def admission_due(builder: StepBuilder) -> Admit | None:
     if not run.metered or not is_agent(builder.loop, run):
         return None
     if run.spawns:
-        receipt = session(builder.loop, run)
-        most_usd = None if receipt is None else receipt.cost_usd
+        expected = session(builder.loop, run)
+        most_usd = None if expected is None else expected.cost_usd
         return Admit(run.current_state, run.step, run.attempt, most_usd, is_session=True)
     host = host_of(builder.loop, run)
     limits = (host.max_cost_usd, cost_left_usd(builder.loop, run))

@@ -167,7 +167,7 @@ def not_resumable(loop: FSMLoop, run: LoopState) -> str | None:
 def final_event(loop: FSMLoop, run: LoopState, ending: Ending, ran_ms: int) -> FinalEvent:
     """Return the last event of a run, with the total cost of its agents."""
     event = _final_event(loop, run, ending, ran_ms)
-    spent_usd = sum(receipt.cost_usd for receipt in run.costs.values())
+    spent_usd = sum(spent.cost_usd for spent in run.costs.values())
     return event._replace(cost_usd=round(spent_usd, 6))
 
 

@@ -78,9 +78,9 @@ from little_loops.fsm.state import (
     Metric,
     Move,
     Note,
-    Receipt,
     Ruling,
     Sample,
+    Spending,
     Trees,
     WaitFor,
     WaitKind,
@@ -509,14 +509,14 @@ def _handoff_detected(run: LoopState, event: HandoffDetected, entry: Entry) -> L
 
 def _cost(run: LoopState, event: Cost) -> LoopState:
     """Add the cost of a turn to that of its state."""
-    so_far = run.costs.get(event.state, Receipt())
-    receipt = Receipt(
+    so_far = run.costs.get(event.state, Spending())
+    spent = Spending(
         so_far.tokens + event.tokens,
         so_far.cost_usd + event.cost_usd,
         so_far.turns + event.turns,
         so_far.estimated_usd + (event.cost_usd if event.estimated else 0.0),
     )
-    run = run._replace(costs={**run.costs, event.state: receipt})
+    run = run._replace(costs={**run.costs, event.state: spent})
     if event.child is None or run.children is None:
         return run
     from little_loops.fsm.evolve_children import with_counted  # few runs have children

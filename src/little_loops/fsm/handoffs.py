@@ -11,7 +11,7 @@ from little_loops.fsm.commands import Admit, Ending, EndLeftovers, Wait
 from little_loops.fsm.events import HandoffDetected
 from little_loops.fsm.happenings import Admitted
 from little_loops.fsm.limits import cost_allowed_usd, cost_left_usd, exceeded, wait_for
-from little_loops.fsm.record_events import note_receipt
+from little_loops.fsm.record_events import note_spending
 from little_loops.fsm.spending import session
 from little_loops.fsm.step_builder import StepBuilder
 from little_loops.fsm.waits import spacing_ms
@@ -73,10 +73,10 @@ def _limit_reached(builder: StepBuilder) -> Ending | None:
 
 def _too_costly_to_spawn(builder: StepBuilder) -> Ending | None:
     """Return the ending for the cost limit if nothing would be left after another session."""
-    left, receipt = cost_left_usd(builder.loop, builder.run), session(builder.loop, builder.run)
-    if left is None or receipt is None or left > receipt.cost_usd:
+    left, expected = cost_left_usd(builder.loop, builder.run), session(builder.loop, builder.run)
+    if left is None or expected is None or left > expected.cost_usd:
         return None
-    needs = f"a session may use ${receipt.cost_usd:g}"
+    needs = f"a session may use ${expected.cost_usd:g}"
     message = f"${left:g} of ${cost_allowed_usd(builder.loop, builder.run):g} is left, but {needs}"
     return endings.failed("max_cost", message)
 
@@ -95,6 +95,6 @@ def after_handoff(
     if admitted is None and (request := admission_due(builder)) is not None:
         return request
     reserved_usd = None if admitted is None else admitted.reserved_usd
-    note_receipt(builder, session(builder.loop, builder.run, reserved_usd))
+    note_spending(builder, session(builder.loop, builder.run, reserved_usd))
     message = "a fresh session continues the run"
     return EndLeftovers(endings.HANDED_OFF._replace(spawn=True, message=message))

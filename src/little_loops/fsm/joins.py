@@ -26,8 +26,6 @@ UNDECIDED: Final[tuple[Stage, ...]] = ("interrupted", *PAUSED)
 """Stages of a child that does not run and is not over."""
 TO_START: Final[tuple[Stage, ...]] = ("waiting", "interrupted", "resumed")
 """Stages of a child that can begin or continue. `resumed`: it had paused."""
-FATAL: Final = ("auth", "billing")
-"""Reasons that end the run of the parent, too: no agent can work any more."""
 
 Outcome = Literal["pass", "fail", "error", "timeout", "paused", "review", "fatal", "interrupted"]
 

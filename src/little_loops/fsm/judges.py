@@ -18,7 +18,7 @@ from little_loops.fsm.evidence import PASSED, trees_of
 from little_loops.fsm.happenings import JudgeAnswered
 from little_loops.fsm.limits import cost_left_usd
 from little_loops.fsm.next_action import judge_job, judge_session
-from little_loops.fsm.record_events import note_evaluated, note_receipt
+from little_loops.fsm.record_events import note_evaluated, note_spending
 from little_loops.fsm.schema import ERROR, FAIL, PASS, ExitCode, JudgeConfig, VerdictWords
 from little_loops.fsm.spending import used
 from little_loops.fsm.state import Judgement, JudgeVerdict, LoopState, Ruling
@@ -134,9 +134,9 @@ def note_answer(builder: StepBuilder, answered: JudgeAnswered) -> None:
     )
     if answered.stop is not None:
         complete = complete._replace(verdict="stopped")
-    receipt = used(builder.loop, run, result)
+    spent = used(builder.loop, run, result)
     builder.note(complete)
-    note_receipt(builder, receipt)
+    note_spending(builder, spent)
     for warning in answered.warnings:
         builder.note(RunWarning(warning, run.current_state))
 

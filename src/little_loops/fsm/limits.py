@@ -44,7 +44,7 @@ def cost_left_usd(loop: FSMLoop, run: LoopState) -> float | None:
 
 
 def _spent_usd(run: LoopState) -> float:
-    return sum(receipt.cost_usd for receipt in run.costs.values())
+    return sum(spent.cost_usd for spent in run.costs.values())
 
 
 def exceeded(loop: FSMLoop, run: LoopState, at: Moment, state: str) -> Ending | None:
@@ -80,7 +80,7 @@ def _cost(loop: FSMLoop, run: LoopState, at: Moment, state: StateConfig) -> Endi
     if left is None or left > 0 or not _is_agents(state, run):
         return None
     spent = f"the agents have used ${_spent_usd(run):g} of ${cost_allowed_usd(loop, run):g}"
-    guessed = sum(receipt.estimated_usd for receipt in run.costs.values())
+    guessed = sum(spent.estimated_usd for spent in run.costs.values())
     return endings.failed(
         "max_cost", f"{spent}, ${guessed:g} of it estimated" if guessed else spent
     )
@@ -92,7 +92,7 @@ def _tokens(loop: FSMLoop, run: LoopState, at: Moment, state: StateConfig) -> En
     allowed = loop.max_tokens if given is None else given
     if allowed is None:
         return None
-    used = sum(receipt.tokens for receipt in run.costs.values())
+    used = sum(spent.tokens for spent in run.costs.values())
     if used < allowed or not _is_agents(state, run):
         return None
     return endings.failed("max_tokens", f"the agents have used {used} of {allowed} tokens")

@@ -21,7 +21,7 @@ from little_loops.fsm.happenings import ActionEnded, LeftoversEnded, Resumed
 from little_loops.fsm.limits import time_left_ms
 from little_loops.fsm.schema import TYPE_OF, Condition, Transition
 from little_loops.fsm.spending import LOST, used
-from little_loops.fsm.state import Judgement, LoopState, Receipt, Result, WaitKind
+from little_loops.fsm.state import Judgement, LoopState, Result, Spending, WaitKind
 from little_loops.fsm.step_builder import StepBuilder
 from little_loops.fsm.turn_hosts import gives_way
 from little_loops.fsm.waits import left_ms
@@ -34,7 +34,7 @@ def note_ended(builder: StepBuilder, ended: ActionEnded) -> None:
     here, line = builder.run.current_state, ended.signal_line
     gives = gives_way(builder.loop, builder.run, ended.result)
     builder.note(ActionComplete(here, ended.result, line, builder.state.capture, gives))
-    note_receipt(builder, used(builder.loop, builder.run, ended.result))
+    note_spending(builder, used(builder.loop, builder.run, ended.result))
     for warning in ended.warnings:
         builder.note(RunWarning(warning, here))
     if line is not None:
@@ -59,11 +59,11 @@ def note_evaluated(builder: StepBuilder, condition: Condition, judgement: Judgem
     )
 
 
-def note_receipt(builder: StepBuilder, receipt: Receipt | None) -> None:
+def note_spending(builder: StepBuilder, spent: Spending | None) -> None:
     """Record what an agent used in the current state; do nothing for None."""
-    if receipt is None:
+    if spent is None:
         return
-    run, (tokens, cost_usd, turns, guessed) = builder.run, receipt
+    run, (tokens, cost_usd, turns, guessed) = builder.run, spent
     builder.note(Cost(run.current_state, tokens, cost_usd, turns, run.iteration, bool(guessed)))
 
 
@@ -71,7 +71,7 @@ def note_cut(builder: StepBuilder, result: Result) -> None:
     """Record an action that a stop ended, with its partial result and its cost."""
     kept = PartialResult._make(getattr(result, name) for name in PartialResult._fields)
     builder.note(_interrupted(builder.run, "stop")._replace(result=kept))
-    note_receipt(builder, used(builder.loop, builder.run, result))
+    note_spending(builder, used(builder.loop, builder.run, result))
 
 
 def note_not_begun(builder: StepBuilder) -> None:
@@ -90,7 +90,7 @@ def note_debt(builder: StepBuilder, resumed: Resumed) -> None:
     run = builder.run
     if run.owes:
         result = builder.result if run.phase == "judging" else resumed.lost or LOST
-        note_receipt(builder, used(builder.loop, run, result))
+        note_spending(builder, used(builder.loop, run, result))
 
 
 def _interrupted(run: LoopState, cause: Literal["stop", "crash"]) -> ActionInterrupted:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from little_loops.fsm.limits import cost_left_usd
 from little_loops.fsm.schema import FSMLoop
-from little_loops.fsm.state import LoopState, Receipt, Result
+from little_loops.fsm.state import LoopState, Result, Spending
 from little_loops.fsm.turn_hosts import host_of
 
 TOKEN_USD = 3e-6
@@ -24,7 +24,7 @@ LOST = Result(None, 0, cut_by="stop", agent="error")
 """A turn of which only the start is known."""
 
 
-def used(loop: FSMLoop, run: LoopState, result: Result) -> Receipt | None:
+def used(loop: FSMLoop, run: LoopState, result: Result) -> Spending | None:
     """Return what a turn has used, with an estimate if its cost is unknown; None if no agent ran or
     nothing was used."""
     if result.agent is None:
@@ -32,13 +32,13 @@ def used(loop: FSMLoop, run: LoopState, result: Result) -> Receipt | None:
     tokens, turns = result.tokens, result.turns or 0
     is_gap = result.cost_usd is None and (tokens > 0 or result.cut_by != "none")
     if is_gap and (estimate := _estimated_usd(loop, run, tokens)):
-        return Receipt(tokens, estimate, turns, estimate)
+        return Spending(tokens, estimate, turns, estimate)
     if tokens or result.cost_usd:
-        return Receipt(tokens, result.cost_usd or 0.0, turns)
+        return Spending(tokens, result.cost_usd or 0.0, turns)
     return None
 
 
-def session(loop: FSMLoop, run: LoopState, reserved_usd: float | None = None) -> Receipt | None:
+def session(loop: FSMLoop, run: LoopState, reserved_usd: float | None = None) -> Spending | None:
     """Return an estimate for a session spawned to resume the run: all that it may cost, at most
     `reserved_usd`. None if its host has no prices."""
     host = loop.host.under(loop.states[run.current_state].host)
@@ -46,7 +46,7 @@ def session(loop: FSMLoop, run: LoopState, reserved_usd: float | None = None) ->
         return None
     limits = (SESSION_USD, host.max_cost_usd, reserved_usd)
     most_usd = min(limit for limit in limits if limit is not None)
-    return Receipt(0, most_usd, 0, most_usd)
+    return Spending(0, most_usd, 0, most_usd)
 
 
 def _estimated_usd(loop: FSMLoop, run: LoopState, tokens: int) -> float:
@@ -65,5 +65,5 @@ def _token_usd(run: LoopState) -> float:
     """Return what a token has cost in this run so far, as reported, or `TOKEN_USD` if nothing
     was."""
     reported = [each for each in run.costs.values() if each.cost_usd and not each.estimated_usd]
-    tokens = sum(receipt.tokens for receipt in reported)
-    return sum(receipt.cost_usd for receipt in reported) / tokens if tokens else TOKEN_USD
+    tokens = sum(spent.tokens for spent in reported)
+    return sum(spent.cost_usd for spent in reported) / tokens if tokens else TOKEN_USD

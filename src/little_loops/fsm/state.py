@@ -204,7 +204,7 @@ class WaitFor(NamedTuple):
     least_ran_ms: int | None = None
 
 
-class Receipt(NamedTuple):
+class Spending(NamedTuple):
     """What the agents of one state have used; `estimated_usd` is the part that was not reported.
 
     `turns` are exchanges between an agent and its model.
@@ -607,7 +607,7 @@ class LoopState(NamedTuple):
     resume_to: str | None = None
     session_id: str | None = None
     limits: Limits = Limits()
-    costs: Mapping[str, Receipt] = {}
+    costs: Mapping[str, Spending] = {}
     trees: Trees | None = None
     metered: bool = False
     """The user has set slots or a budget, so agents ask before they start."""
@@ -664,7 +664,7 @@ class RunSummary(NamedTuple):
     wait: WaitFor | None = None
     cycle: int = 1
     limits: Limits = Limits()
-    costs: Mapping[str, Receipt] = {}
+    costs: Mapping[str, Spending] = {}
     notes: tuple[Note, ...] = ()
     gate: int | None = None
     answer: Answer | None = None
@@ -685,11 +685,11 @@ class RunSummary(NamedTuple):
 
     @property
     def cost_usd(self) -> float:
-        return float(sum(receipt.cost_usd for receipt in self.costs.values()))
+        return float(sum(spent.cost_usd for spent in self.costs.values()))
 
     @property
     def tokens(self) -> int:
-        return sum(receipt.tokens for receipt in self.costs.values())
+        return sum(spent.tokens for spent in self.costs.values())
 
 
 Run = TypeVar("Run", LoopState, RunSummary)

@@ -20,7 +20,6 @@ _HOME = {
     "check_options": "base",
     "environment": "base",
     "host_named": "base",
-    "verdict_of": "base",
     "agent_result_of": "base",
 }
 

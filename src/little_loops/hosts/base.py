@@ -24,9 +24,8 @@ from little_loops.fsm.agent_outcomes import TRANSITIONS as TRANSITIONS
 from little_loops.fsm.agent_outcomes import Kind as Kind
 from little_loops.fsm.schema import HOST_NAMES as HOST_NAMES
 from little_loops.fsm.schema import HostOptions
-from little_loops.fsm.state import COST_LIMIT_REACHED, AgentResult, CutBy
+from little_loops.fsm.state import AgentResult, CutBy
 from little_loops.fsm.variables import SESSION_VARIABLES as SESSION_VARIABLES
-from little_loops.hosts.verdicts import NO_VERDICT
 from little_loops.records import NamedTuple
 
 NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
@@ -212,41 +211,9 @@ class ProcessEnd(NamedTuple):
     cut_by: Cut = "none"
 
 
-class HostVerdict(NamedTuple):
-    """A verdict and its reason.
-
-    `verdict` is pass, fail, error, a word that was asked for, or one that the engine handles
-    itself: interrupt, timeout, handoff, wait, auth, billing.
-    """
-
-    verdict: str
-    reason: str
-
-
 def agent_result_of(outcome: Outcome) -> AgentResult | None:
     """Return where this ending leads; None if we ended the turn ourselves."""
     return TRANSITIONS[outcome.kind]
-
-
-def verdict_of(outcome: Outcome, asked: bool) -> HostVerdict:
-    """Return the verdict of an ending.
-
-    `asked` says that pass and fail lead to different states, so that a verdict was asked for.
-    Otherwise there is only one transition, and every ending except success is an error;
-    after a turn that reached its cost limit, the next state sees what is left to do.
-    """
-    agent_result = agent_result_of(outcome)
-    if agent_result is None:
-        verdict = "interrupt" if outcome.kind == "cancelled" else "timeout"
-    elif agent_result == "success":
-        if asked and outcome.verdict is None:
-            return HostVerdict("error", NO_VERDICT)
-        verdict = outcome.verdict if asked and outcome.verdict else "pass"
-    elif agent_result == "fail" and not asked and outcome.kind != COST_LIMIT_REACHED:
-        verdict = "error"
-    else:
-        verdict = agent_result
-    return HostVerdict(verdict, outcome.reason)
 
 
 def cut_short(ended: ProcessEnd) -> TurnEnding | None:

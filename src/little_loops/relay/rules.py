@@ -20,8 +20,6 @@ from little_loops.records import NamedTuple
 Status = Literal["implemented", "partial", "blocked", "failed"]
 STATUSES: tuple[Status, ...] = ("implemented", "partial", "blocked", "failed")
 Word = Literal["implemented", "partial", "review", "blocked", "failed", "invalid"]
-FINAL_WORDS = ("implemented", "blocked", "failed")
-"""Words after which no turn follows, unless a check contradicts an implemented one."""
 Check = Literal["", "pending", "passed", "failed"]
 """The result of the relay's own check of a turn that claims to be the last; empty if none."""
 TaskStatus = Literal["implementing", "completed", "partial", "blocked", "failed"]

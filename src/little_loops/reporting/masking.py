@@ -52,7 +52,7 @@ class Masker:
     def mask_excerpt(self, text: str) -> str:
         """Like `mask`, for a text that was cut somewhere: fragments of secrets are masked, too."""
         spans = _found(text, self.words) + _fragments(text, self.words)
-        return _replaced(text, _merged(spans), MASK)
+        return _replaced(text, merged_spans(spans), MASK)
 
     def mask_bytes(self, data: bytes) -> bytes:
         return _replaced(data, self.secrets_in(data), MASK.encode())
@@ -96,7 +96,7 @@ class MaskedStream:
     def _release(self, text: str, end: int) -> str:
         """Return the text up to `end`, masked, and hold back the rest."""
         under = [(0, self._covered)] if self._covered else []
-        spans = _merged(under + _found(text, self._words))
+        spans = merged_spans(under + _found(text, self._words))
         start = spans.pop(0)[1] if under else 0
         spans = [span for span in spans if span[0] < end]
         last = spans[-1][1] if spans else start
@@ -161,7 +161,7 @@ def _found_in(text: AnyStr, words: Sequence[AnyStr]) -> list[Span]:
             else:
                 spans.append((at, end))
             at = text.find(word, at + 1)
-    return _merged(spans)
+    return merged_spans(spans)
 
 
 def _fragments(text: str, words: Sequence[str]) -> list[Span]:
@@ -190,7 +190,7 @@ def _common_length(text: str, at: int, word: str) -> int:
     return next((n for n in range(SHORT_PIECE, most) if text[at + n] != word[n]), most)
 
 
-def _merged(spans: list[Span]) -> list[Span]:
+def merged_spans(spans: list[Span]) -> list[Span]:
     """Return the spans sorted, with overlapping ones merged."""
     merged: list[Span] = []
     for start, end in sorted(spans):
@@ -215,7 +215,7 @@ def _replaced(text: AnyStr, spans: list[Span], mask: AnyStr, start: int = 0) -> 
 
 def mask_spans(data: bytes, spans: list[Span]) -> bytes:
     """Return the data with each of these spans masked."""
-    return _replaced(data, _merged(spans), MASK.encode())
+    return _replaced(data, merged_spans(spans), MASK.encode())
 
 
 def _safe_end(text: AnyStr, words: Sequence[AnyStr]) -> int:

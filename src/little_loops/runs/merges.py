@@ -19,7 +19,7 @@ from little_loops.fsm.state import LeftOut
 from little_loops.records import NamedTuple
 
 
-class Merge(NamedTuple):
+class MergeSummary(NamedTuple):
     """The branches of a state, or, without `state`, the run's own: those that were merged, and those
     that were left out.
 
@@ -36,31 +36,31 @@ class Merge(NamedTuple):
     kept: tuple[str, ...] = ()
 
 
-def merges_of(entries: Iterable[Entry]) -> list[Merge]:
+def merges_of(entries: Iterable[Entry]) -> list[MergeSummary]:
     """Return what each state has merged when it ran last, and then the run itself."""
-    found: dict[str | None, Merge] = {}
+    found: dict[str | None, MergeSummary] = {}
     state: str | None = None
     for entry in entries:
         match entry.event:
             case BranchBase():
                 state = entry.event.state
-                found[state] = Merge(state)
+                found[state] = MergeSummary(state)
             case WorktreesCleared(own=own, kept=kept):
                 state = None if own else state
-                found[state] = found.get(state, Merge(state))._replace(kept=kept)
+                found[state] = found.get(state, MergeSummary(state))._replace(kept=kept)
                 state = None
             case event:
-                before = found.get(state, Merge(state))
+                before = found.get(state, MergeSummary(state))
                 if (after := _after(before, event)) is not before:
                     found[state] = after
     return [merge for merge in found.values() if merge.onto is not None or merge.left_out]
 
 
-def _after(merge: Merge, event: Event) -> Merge:
+def _after(merge: MergeSummary, event: Event) -> MergeSummary:
     """Return what is merged after an event; unchanged for an event of something else."""
     match event:
         case TrainStart():
-            return Merge(merge.state, event.onto or "HEAD")
+            return MergeSummary(merge.state, event.onto or "HEAD")
         case BranchMerged(commit=str(), to_check=False) | MergeChecked(passed=True):
             return merge._replace(merged=(*merge.merged, event.branch))
         case BranchLeftOut():

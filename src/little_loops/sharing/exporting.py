@@ -19,6 +19,7 @@ from little_loops.fsm.state import LoopState, Result
 from little_loops.receipts.chain import chain_of
 from little_loops.receipts.run_trees import trees_of
 from little_loops.records import NamedTuple
+from little_loops.reporting.masking import merged_spans
 from little_loops.runs.folders import folder_of
 from little_loops.runs.imported import Imported, MaskedParts, read_imported
 from little_loops.runs.layout import CHILDREN, DATA, RULES, RUN_JSON, SECRETS, RunFiles
@@ -318,7 +319,7 @@ class _Packing:
 
     def _spans(self, files: Mapping[str, bytes], path: str) -> list[Span]:
         """Return where the secrets in a file are."""
-        return _merge([*_spans_of(files, path), *self._secrets.spans_in(files[path])])
+        return merged_spans([*_spans_of(files, path), *self._secrets.spans_in(files[path])])
 
     def _changed_below(self, place: str) -> Iterator[str]:
         """Yield the outputs with a secret of runs that the run at `place` started, by their paths in
@@ -425,17 +426,6 @@ def _spans_of(files: Mapping[str, bytes], path: str) -> list[Span]:
         return []
     pairs = (line.split() for line in raw.splitlines())
     return [(int(start), int(end)) for start, end in pairs]
-
-
-def _merge(spans: list[Span]) -> list[Span]:
-    """Return spans sorted, without the parts that overlap."""
-    merged: list[Span] = []
-    for start, end in sorted(spans):
-        if merged and start < merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-        else:
-            merged.append((start, end))
-    return merged
 
 
 def _spans_bytes(spans: list[Span]) -> bytes:

@@ -44,7 +44,7 @@ from little_loops.templates.parse import (
     references,
     template_errors,
 )
-from little_loops.templates.shell.positions import HOLE, Refusal, ScriptPosition
+from little_loops.templates.shell.positions import HOLE, RefusedValue, ScriptPosition
 from little_loops.templates.splice import (
     AuthorValue,
     Spliced,
@@ -67,8 +67,8 @@ __all__ = [
     "Lookup",
     "Piece",
     "Reference",
-    "Refusal",
     "RefusedScript",
+    "RefusedValue",
     "Script",
     "TemplateError",
     "TooLarge",
@@ -114,7 +114,7 @@ class Script(NamedTuple):
 class RefusedScript(LittleLoopsError):
     """A script in which values stand where no safe form exists."""
 
-    def __init__(self, refusals: Sequence[Refusal]) -> None:
+    def __init__(self, refusals: Sequence[RefusedValue]) -> None:
         super().__init__(refusals[0].message, refusals[0].help)
         self.refusals = tuple(refusals)
 
@@ -364,12 +364,12 @@ def render_shell(
     return Script("".join(parts), {name: value for value, name in variables.names.items()})
 
 
-def check_shell(text: str, context: Mapping[str, object], shell: str = "sh") -> list[Refusal]:
+def check_shell(text: str, context: Mapping[str, object], shell: str = "sh") -> list[RefusedValue]:
     """Return what `render_shell` would refuse, and warnings about risky places."""
     return list(_objections(_locate(text, context, shell)))
 
 
-def check_variable(name: str, text: str, context: Mapping[str, object]) -> list[Refusal]:
+def check_variable(name: str, text: str, context: Mapping[str, object]) -> list[RefusedValue]:
     """Return the objections to a value in an environment variable that the shell evaluates; none
     for other variables. Raises `Unresolved` or `TemplateError`."""
     if "${" not in text:
@@ -389,7 +389,7 @@ def check_variable(name: str, text: str, context: Mapping[str, object]) -> list[
 
 def check_held(
     text: str, held: Mapping[str, Reference], context: Mapping[str, object], shell: str = "sh"
-) -> dict[str, Refusal]:
+) -> dict[str, RefusedValue]:
     """Return warnings, by name, for variables with data that a script uses where the shell
     evaluates them. Raises `Unresolved` or `TemplateError`.
 
@@ -444,7 +444,7 @@ def _depends_on_place(piece: Spliced, following: str) -> bool:
     return not isinstance(piece, str)
 
 
-def _objections(located: Iterable[_Located]) -> Iterator[Refusal]:
+def _objections(located: Iterable[_Located]) -> Iterator[RefusedValue]:
     """Yield the objections to the values of a script in their places."""
     for piece, place, _ in located:
         if not isinstance(piece, str) and _depends_on_place(piece, ""):

@@ -31,7 +31,7 @@ from little_loops.fsm.values import duration_text
 from little_loops.receipts.story import Story
 from little_loops.reporting.amounts import count_of, count_text, money_text, times_text
 from little_loops.reporting.lines import last_line
-from little_loops.runs.merges import Merge, merges_of
+from little_loops.runs.merges import MergeSummary, merges_of
 from little_loops.runs.outputs import Outputs, StoredOutput
 from little_loops.runs.path_taken import measurements, sparkline, visits
 from little_loops.runs.steps import RunStep, steps_of
@@ -136,7 +136,7 @@ def _path(record: RunRecord) -> str:
     return " → ".join(names)
 
 
-def _merge(merge: Merge, hide: Hide) -> Iterator[str]:
+def _merge(merge: MergeSummary, hide: Hide) -> Iterator[str]:
     """Yield which branches were merged, and why others were not."""
     names = [code(hide(name)) for name in merge.merged[:MOST_ROWS]]
     more = len(merge.merged) - len(names)

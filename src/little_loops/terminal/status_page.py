@@ -26,7 +26,7 @@ from little_loops.reporting.action_line import shown_action
 from little_loops.reporting.amounts import count_text
 from little_loops.reporting.escape import visible
 from little_loops.reporting.lines import one_line
-from little_loops.runs.merges import Merge, merges_of
+from little_loops.runs.merges import MergeSummary, merges_of
 from little_loops.runs.path_taken import BAD, GOOD, Visit, visits
 from little_loops.runs.reading import Runs
 from little_loops.runs.view import RunDetail, RunView, Session, as_json
@@ -67,7 +67,7 @@ def _kept_json(kept: KeepBest) -> dict[str, Any]:
     return {"value": kept.best, "tree": kept.tree, "step": kept.kept_step}
 
 
-def _merge_json(merge: Merge) -> dict[str, Any]:
+def _merge_json(merge: MergeSummary) -> dict[str, Any]:
     return {**merge._asdict(), "left_out": [each._asdict() for each in merge.left_out]}
 
 
@@ -190,7 +190,7 @@ def _family(runs: Runs, detail: RunDetail, run: RunSummary, style: Style) -> lis
     return lines
 
 
-def _unmerged(merge: Merge, style: Style) -> list[str]:
+def _unmerged(merge: MergeSummary, style: Style) -> list[str]:
     """Return the rows about branches that were left out, and the command that finishes a merge."""
     lines = []
     for out in merge.left_out[:LEFT_OUT]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MOST_VALUES = 1000
 
 
-class Field(NamedTuple):
+class OptionField(NamedTuple):
     """A value of a request's body, and the option that it becomes."""
 
     option: str
@@ -28,44 +28,47 @@ class Field(NamedTuple):
 
 TEXT, NUMBER, AMOUNT, FLAG = str, int, (int, float), bool
 LIMITS = {
-    "max_iterations": Field("--max-iterations", NUMBER),
-    "timeout": Field("--timeout", TEXT),
-    "max_cost": Field("--max-cost", AMOUNT),
-    "max_tokens": Field("--max-tokens", NUMBER),
+    "max_iterations": OptionField("--max-iterations", NUMBER),
+    "timeout": OptionField("--timeout", TEXT),
+    "max_cost": OptionField("--max-cost", AMOUNT),
+    "max_tokens": OptionField("--max-tokens", NUMBER),
 }
 RUN = {
     **LIMITS,
-    "id": Field("--id", TEXT),
-    "queue": Field("--queue", FLAG),
-    "fresh": Field("--fresh", FLAG),
-    "worktree": Field("--worktree", FLAG),
-    "context": Field("--context", dict),
+    "id": OptionField("--id", TEXT),
+    "queue": OptionField("--queue", FLAG),
+    "fresh": OptionField("--fresh", FLAG),
+    "worktree": OptionField("--worktree", FLAG),
+    "context": OptionField("--context", dict),
 }
 RESUME = {
     **LIMITS,
-    "max_continuations": Field("--max-continuations", NUMBER),
-    "over_budget": Field("--over-budget", FLAG),
-    "queue": Field("--queue", FLAG),
-    "from": Field("--from", TEXT),
-    "definition": Field("--definition", TEXT),
-    "context": Field("--context", dict),
+    "max_continuations": OptionField("--max-continuations", NUMBER),
+    "over_budget": OptionField("--over-budget", FLAG),
+    "queue": OptionField("--queue", FLAG),
+    "from": OptionField("--from", TEXT),
+    "definition": OptionField("--definition", TEXT),
+    "context": OptionField("--context", dict),
 }
 APPROVE = {
-    "message": Field("--message", TEXT),
-    "to": Field("--to", TEXT),
-    "definition": Field("--definition", TEXT),
+    "message": OptionField("--message", TEXT),
+    "to": OptionField("--to", TEXT),
+    "definition": OptionField("--definition", TEXT),
 }
-REJECT = {"message": Field("--message", TEXT), "definition": Field("--definition", TEXT)}
+REJECT = {
+    "message": OptionField("--message", TEXT),
+    "definition": OptionField("--definition", TEXT),
+}
 FORK = {
-    "at": Field("--at", NUMBER),
-    "id": Field("--id", TEXT),
-    "max_iterations": Field("--max-iterations", NUMBER),
-    "context": Field("--context", dict),
+    "at": OptionField("--at", NUMBER),
+    "id": OptionField("--id", TEXT),
+    "max_iterations": OptionField("--max-iterations", NUMBER),
+    "context": OptionField("--context", dict),
 }
 UNDO = {
-    "to": Field("--to", NUMBER),
-    "dry_run": Field("--dry-run", FLAG),
-    "force": Field("--force", FLAG),
+    "to": OptionField("--to", NUMBER),
+    "dry_run": OptionField("--dry-run", FLAG),
+    "force": OptionField("--force", FLAG),
 }
 
 
@@ -90,7 +93,7 @@ def questions() -> list[Question]:
 # ── the body of a request as options ───────────────────────────────────────────────────────────
 
 
-def options(body: Mapping[str, Any], fields: Mapping[str, Field], *more: str) -> list[str]:
+def options(body: Mapping[str, Any], fields: Mapping[str, OptionField], *more: str) -> list[str]:
     """Return a body as options of a command; `more` are names that the caller handles.
 
     An option and its value are one word, so that no value is read as an option. Raises `ApiError`
@@ -103,7 +106,7 @@ def options(body: Mapping[str, Any], fields: Mapping[str, Field], *more: str) ->
     return [word for name, field in fields.items() for word in _option(body, name, field)]
 
 
-def _option(body: Mapping[str, Any], name: str, field: Field) -> Iterator[str]:
+def _option(body: Mapping[str, Any], name: str, field: OptionField) -> Iterator[str]:
     value = body.get(name)
     if value is None:
         return

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from little_loops.authoring.yaml.nodes import (
-    Entry,
     List,
     Map,
+    MapEntry,
     Mark,
     Text,
     mapping,
@@ -40,7 +40,7 @@ HERE = Text("x", "str", "x", Mark(3, 4, 5))
         pytest.param((1,), List((Text("1", "int", 1),)), id="tuple"),
         pytest.param(
             {1: "a"},
-            Map((Entry(Text("1", "int", 1), Text("a", "str", "a", quoted=True)),)),
+            Map((MapEntry(Text("1", "int", 1), Text("a", "str", "a", quoted=True)),)),
             id="number as key",
         ),
     ],
@@ -71,4 +71,4 @@ def test_what_a_paradigm_makes_stands_where_its_reason_stands() -> None:
 
 def test_made_of_nothing_it_stands_nowhere() -> None:
     made = mapping([("a", text("b"))], None)
-    assert made == Map((Entry(text("a"), text("b")),))
+    assert made == Map((MapEntry(text("a"), text("b")),))

@@ -13,7 +13,7 @@ from little_loops.authoring.fields.gaps import Gaps
 from little_loops.authoring.filling import MOST_REFERENCES, Filling
 from little_loops.authoring.messages import did_you_mean
 from little_loops.authoring.texts import LocatedText, Path, values
-from little_loops.authoring.yaml.nodes import Entry, Map, Mark
+from little_loops.authoring.yaml.nodes import Map, MapEntry, Mark
 from little_loops.authoring.yaml.places import Part, Places, occurrences
 from little_loops.errors import Place, Problem
 from little_loops.fsm.schema import FSMLoop
@@ -40,7 +40,7 @@ class Inspection(Filling):
         self._references_read = 0
         self._compared = 0
         self._listed = 0
-        self._entries: dict[str, Mapping[str, Entry]] = {}
+        self._entries: dict[str, Mapping[str, MapEntry]] = {}
         self._spots: dict[tuple[Path, str], Mapping[int, Mark]] = {}
 
     @cached_property
@@ -166,7 +166,7 @@ class Inspection(Filling):
             return self.places, path
         return self.places._replace(root=Map((entry,), entry.value.mark)), path[1:]
 
-    def _section(self, name: str) -> Mapping[str, Entry]:
+    def _section(self, name: str) -> Mapping[str, MapEntry]:
         """Return the entries of a top-level mapping, by name."""
         if name not in self._entries:
             root = self.places.root

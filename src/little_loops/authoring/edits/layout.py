@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 
-from little_loops.authoring.yaml.nodes import Entry, List, Map, Mark, Node, Text
+from little_loops.authoring.yaml.nodes import List, Map, MapEntry, Mark, Node, Text
 from little_loops.records import NamedTuple
 
 _HEADER = re.compile(r"[|>][-+0-9]*")
@@ -95,7 +95,7 @@ class Layout:
             mark = _mark(node)
             return self.at(mark.line if mark.end_line is None else mark.end_line, mark.end_column)
         last = node.entries[-1] if isinstance(node, Map) else node.items[-1]
-        return self.end(last.value if isinstance(last, Entry) else last)
+        return self.end(last.value if isinstance(last, MapEntry) else last)
 
     def _block_text_end(self, node: Node) -> int:
         mark = _mark(node)
@@ -118,7 +118,7 @@ class Layout:
         if isinstance(node, Text) or self.is_flow(node):
             return False
         last = node.entries[-1] if isinstance(node, Map) else node.items[-1]
-        return self.keeps_blank_lines(last.value if isinstance(last, Entry) else last)
+        return self.keeps_blank_lines(last.value if isinstance(last, MapEntry) else last)
 
     def colon(self, key: Text) -> int:
         """Return the offset after the colon of a key; raise `Unclear` if it is not beside it."""

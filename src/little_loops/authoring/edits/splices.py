@@ -26,7 +26,7 @@ from little_loops.authoring.edits.changes import (
 from little_loops.authoring.edits.layout import Layout, Splice, Unclear
 from little_loops.authoring.edits.operations import Path
 from little_loops.authoring.edits.plan import node_at
-from little_loops.authoring.yaml.nodes import Entry, List, Map, Node, Text
+from little_loops.authoring.yaml.nodes import List, Map, MapEntry, Node, Text
 from little_loops.records import NamedTuple
 
 QUOTES = ("'", '"')
@@ -269,7 +269,7 @@ def _drop(root: Map, layout: Layout, above: Path, keys: Sequence[str | int]) -> 
     gone = [
         index
         for index, part in enumerate(parts)
-        if (part.key.text if isinstance(part, Entry) else index) in keys
+        if (part.key.text if isinstance(part, MapEntry) else index) in keys
     ]
     if len(gone) == len(parts):
         return _emptied(root, layout, above, holder)
@@ -279,10 +279,10 @@ def _drop(root: Map, layout: Layout, above: Path, keys: Sequence[str | int]) -> 
     return [_lines(layout, spans, index, _keeps_blanks(layout, parts, index)) for index in gone]
 
 
-def _keeps_blanks(layout: Layout, parts: Sequence[Entry | Node], index: int) -> bool:
+def _keeps_blanks(layout: Layout, parts: Sequence[MapEntry | Node], index: int) -> bool:
     """Return whether blank lines would become part of the text before this entry or item."""
     before = parts[index - 1] if index else None
-    node = before.value if isinstance(before, Entry) else before
+    node = before.value if isinstance(before, MapEntry) else before
     return node is not None and layout.keeps_blank_lines(node)
 
 
@@ -305,7 +305,7 @@ def _span(layout: Layout, holder: Map | List, index: int) -> tuple[int, int]:
     return begins, layout.end(item)
 
 
-def _entry_end(layout: Layout, entry: Entry) -> int:
+def _entry_end(layout: Layout, entry: MapEntry) -> int:
     return max(layout.end(entry.key), layout.end(entry.value))
 
 

@@ -38,7 +38,7 @@ from little_loops.authoring.fields.kinds import (
 )
 from little_loops.authoring.fields.refused_texts import no_nul, no_template
 from little_loops.authoring.messages import listed, shown
-from little_loops.authoring.yaml.nodes import Entry, List, Map, Node, Text, plain, walk
+from little_loops.authoring.yaml.nodes import List, Map, MapEntry, Node, Text, plain, walk
 from little_loops.authoring.yaml.scalars import notation
 from little_loops.fsm.schema import AS_ERROR, CURRENT
 from little_loops.fsm.scope import normalise
@@ -349,7 +349,7 @@ def names(reader: Reader, node: Node, label: str, wants: str, what: str) -> Any:
     it is not a mapping. `wants` and `what` are for the messages."""
     if type(node) is not Map:
         return reader.wrong(label, wants, node)
-    found: dict[str, Entry] = {}
+    found: dict[str, MapEntry] = {}
     for entry in node.entries:
         key = entry.key
         if key.kind != "str":

@@ -77,7 +77,7 @@ from little_loops.authoring.fields.table import (
 )
 from little_loops.authoring.loop_files import NO_LIBRARY, Library
 from little_loops.authoring.messages import listed, quoted, shown, suggest
-from little_loops.authoring.yaml.nodes import Entry, Map, Mark, Node, Text
+from little_loops.authoring.yaml.nodes import Map, MapEntry, Mark, Node, Text
 from little_loops.authoring.yaml.places import Source
 from little_loops.errors import Problem
 
@@ -247,7 +247,7 @@ class Reader:
                 help += f': "n{node.text}"'
         return self.report("LL121", f"YAML reads {what} as {reads}, not as text", node.mark, help)
 
-    def empty_value(self, label: str, entry: Entry, field: Field) -> Any:
+    def empty_value(self, label: str, entry: MapEntry, field: Field) -> Any:
         """Report a field without a value. Return INVALID."""
         example = f", such as `{field.name}: {field.example}`" if field.example else ""
         help = f"write a value{example}, or remove the key"
@@ -288,13 +288,7 @@ class Reader:
             self.report("LL118", f"`{name}` is not allowed in {where}", key.mark, help)
             return
         if table is LOOP and name not in STATE.by_name and (paradigm := owner(name)) is not None:
-            keys = {each.text for each, _ in node.entries}
-            machine = [f"`{each}`" for each in ("initial", "states") if each in keys] or [
-                "`states`"
-            ]
-            help = f"remove {' and '.join(machine)} to have it compiled, or remove `{name}`"
-            message = f"`{name}` of paradigm `{paradigm}` cannot be combined with {machine[-1]}"
-            self.report("LL112", message, key.mark, help)
+            self._other_paradigm(key, paradigm, node)
             return
         self.report(
             "LL102",
@@ -302,6 +296,18 @@ class Reader:
             key.mark,
             self._help_for_unknown(name, table, words),
         )
+
+    def _other_paradigm(self, key: Text, paradigm: str, node: Map) -> None:
+        """Report a field of a paradigm in a file that is the machine itself."""
+        name, keys = key.text, {each.text for each, _ in node.entries}
+        machine = [f"`{each}`" for each in ("initial", "states") if each in keys]
+        if machine:
+            message = f"`{name}` of paradigm `{paradigm}` cannot be combined with {machine[-1]}"
+            help = f"remove {' and '.join(machine)} to have it compiled, or remove `{name}`"
+        else:
+            message = f"`{name}` belongs to paradigm `{paradigm}`, not to `fsm`"
+            help = f"change the paradigm to `{paradigm}`, or remove `{name}`"
+        self.report("LL112", message, key.mark, help)
 
     def suggest(self, name: str, names: Iterable[str]) -> str | None:
         """Return the help for an unknown word: the nearest name; None after too many suggestions."""

@@ -482,7 +482,6 @@ LIMITS = table(
     Field("timeout", Time(), "maximum running time", "the loop's", "10m"),
 )
 
-_PORT_NUMBER = Whole(1, 65_535)
 _WORKTREE = (
     Field(
         "from",

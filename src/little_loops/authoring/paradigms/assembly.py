@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from little_loops.authoring.yaml.nodes import Entry, List, Map, Node, Text, mapping, text
+from little_loops.authoring.yaml.nodes import List, Map, MapEntry, Node, Text, mapping, text
 from little_loops.records import NamedTuple
 
 
@@ -100,8 +100,8 @@ def items(node: Node | None) -> tuple[Node, ...]:
             return (node,)
 
 
-def _entry(key: str, value: Node, near: Node | None) -> Entry:
-    return Entry(text(key, near), value)
+def _entry(key: str, value: Node, near: Node | None) -> MapEntry:
+    return MapEntry(text(key, near), value)
 
 
 def true(near: Node | None) -> Text:

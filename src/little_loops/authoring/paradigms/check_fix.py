@@ -23,7 +23,7 @@ from little_loops.authoring.paradigms.assembly import (
     with_field,
 )
 from little_loops.authoring.paradigms.goal import derived_name
-from little_loops.authoring.yaml.nodes import Entry, List, Map, Node, Text, mapping, text
+from little_loops.authoring.yaml.nodes import List, Map, MapEntry, Node, Text, mapping, text
 from little_loops.fsm.actions import is_shells, parse_action
 from little_loops.fsm.schema import JUDGE, ActionType
 
@@ -69,7 +69,7 @@ def _with_judge(piece: Piece, default: Map) -> Piece:
     return piece._replace(fields=piece.fields._replace(entries=entries))
 
 
-def _is_judge(entry: Entry) -> bool:
+def _is_judge(entry: MapEntry) -> bool:
     kind = entry.value.get("type") if isinstance(entry.value, Map) else None
     is_condition = entry.key.text in ("condition", "check_condition")
     return is_condition and isinstance(kind, Text) and kind.text == JUDGE
@@ -88,6 +88,6 @@ def _is_shell(fields: Map) -> bool:
     return isinstance(action, Text) and is_shells(parse_action(action.text, kind))
 
 
-def _paradigm(root: Map) -> Entry:
+def _paradigm(root: Map) -> MapEntry:
     """Return the entry `paradigm: goal`, which is displayed for this loop."""
-    return Entry(text("paradigm", root), text("goal", root))
+    return MapEntry(text("paradigm", root), text("goal", root))

@@ -15,7 +15,7 @@ from little_loops.authoring.paradigms.assembly import (
     step,
     with_field,
 )
-from little_loops.authoring.yaml.nodes import Entry, Map, Node, Text, mapping, text
+from little_loops.authoring.yaml.nodes import Map, MapEntry, Node, Text, mapping, text
 
 GIVEN_BY = {"metric_cmd": "check", "target": "toward", "tolerance": "tolerance"}
 """The variables that this paradigm sets, each with the field it comes from."""
@@ -32,7 +32,7 @@ def expand(root: Map, stem: str) -> Map:
         finish("done", root.get("toward")),
     ]
     native = document(root, KEYS, pieces, stem)
-    context = Entry(text("context", root), _context(root))
+    context = MapEntry(text("context", root), _context(root))
     return native._replace(entries=(*native.entries, context))
 
 
@@ -52,11 +52,11 @@ def _check_fields(root: Map, check: Map) -> Map:
     others = [_with_entries(entry, more) for entry in check.entries if entry.key.text != "action"]
     if more and not any(entry.key.text == "condition" for entry in others):
         others.append(_implied(root, more))
-    refers = Entry(text("action", action), text("${context.metric_cmd}", action))
+    refers = MapEntry(text("action", action), text("${context.metric_cmd}", action))
     return Map((refers, *others), check.mark)
 
 
-def _with_entries(entry: Entry, more: tuple[Entry, ...]) -> Entry:
+def _with_entries(entry: MapEntry, more: tuple[MapEntry, ...]) -> MapEntry:
     """Return the author's own condition with the paradigm's fields for it added.
 
     If its type does not have these keys, the reader reports them at their place.
@@ -66,7 +66,7 @@ def _with_entries(entry: Entry, more: tuple[Entry, ...]) -> Entry:
     return entry._replace(value=entry.value._replace(entries=(*entry.value.entries, *more)))
 
 
-def _implied(root: Map, more: tuple[Entry, ...]) -> Entry:
+def _implied(root: Map, more: tuple[MapEntry, ...]) -> MapEntry:
     """Return the condition that `on_target` implies, with the paradigm's fields for it."""
     near, toward = more[0].value, root.get("toward")
     fields: dict[str, Node] = {
@@ -75,7 +75,7 @@ def _implied(root: Map, more: tuple[Entry, ...]) -> Entry:
         "tolerance": text("${context.tolerance}", root.get("tolerance") or toward),
     }
     implied = mapping(fields, near)
-    return Entry(text("condition", near), Map((*implied.entries, *more), near.mark))
+    return MapEntry(text("condition", near), Map((*implied.entries, *more), near.mark))
 
 
 def _context(root: Map) -> Map:
@@ -87,7 +87,7 @@ def _context(root: Map) -> Map:
         "target": toward,
         "tolerance": tolerance if tolerance is not None else _zero(toward),
     }
-    made = tuple(Entry(text(key, node), node) for key, node in own.items() if node is not None)
+    made = tuple(MapEntry(text(key, node), node) for key, node in own.items() if node is not None)
     written = root.get("context")
     theirs = written.entries if isinstance(written, Map) else ()
     return Map((*made, *theirs), root.mark)

@@ -7,7 +7,7 @@ so its own failure does not stop the iteration (`capture_exit`).
 from __future__ import annotations
 
 from little_loops.authoring.paradigms.assembly import Piece, chain, document, finish, flag, items
-from little_loops.authoring.yaml.nodes import Entry, Map, Node, Text, mapping, text
+from little_loops.authoring.yaml.nodes import Map, MapEntry, Node, Text, mapping, text
 
 KEYS = ("steps", "condition")
 
@@ -51,7 +51,7 @@ def _evaluate(written: Node | None, source: Node | None, first: str) -> Piece:
     """Return the state with the condition, which judges the first step by default."""
     condition = written
     if isinstance(written, Map) and source is None:
-        default = Entry(text("source", written), text(first, written))
+        default = MapEntry(text("source", written), text(first, written))
         condition = written._replace(entries=(*written.entries, default))
     fields: list[tuple[str, Node]] = [("condition", condition)] if condition is not None else []
     fields += [("on_pass", text("done", written)), ("on_fail", text(first, written))]

@@ -11,7 +11,7 @@ Not here: what these built-in actions do (`relay.turns`), what metadata leads to
 from __future__ import annotations
 
 from little_loops.authoring.paradigms.assembly import Piece, document, flag, step, true
-from little_loops.authoring.yaml.nodes import Entry, List, Map, Node, Text, mapping, text
+from little_loops.authoring.yaml.nodes import List, Map, MapEntry, Node, Text, mapping, text
 
 KEYS = ("agent", "metadata", "plan", "check", "task", "commit", "session")
 DEFAULT_TURNS = 5
@@ -100,7 +100,7 @@ def _with_default(root: Map, name: str, value: Text) -> Map:
     """Return the document with a default value for a missing field."""
     if root.get(name) is not None:
         return root
-    entry = Entry(text(name, root), value if value.mark else value._replace(mark=root.mark))
+    entry = MapEntry(text(name, root), value if value.mark else value._replace(mark=root.mark))
     return root._replace(entries=(*root.entries, entry))
 
 
@@ -197,7 +197,7 @@ def _with_more(piece: Piece, field: str, more: dict[str, str]) -> Piece:
     )
     kept = tuple(entry for entry in piece.fields.entries if entry.key.text != field)
     whole = Map((*theirs, *ours.entries), written.mark if written is not None else ours.mark)
-    fields = Map((*kept, Entry(text(field, piece.near), whole)), piece.fields.mark)
+    fields = Map((*kept, MapEntry(text(field, piece.near), whole)), piece.fields.mark)
     return piece._replace(fields=fields)
 
 

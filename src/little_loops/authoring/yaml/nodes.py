@@ -43,13 +43,13 @@ class Text(NamedTuple):
     quoted: bool = False
 
 
-class Entry(NamedTuple):
+class MapEntry(NamedTuple):
     key: Text
     value: Node
 
 
 class Map(NamedTuple):
-    entries: tuple[Entry, ...]
+    entries: tuple[MapEntry, ...]
     mark: Mark | None = None
 
     def get(self, name: str) -> Node | None:
@@ -80,14 +80,14 @@ def mapping(pairs: Mapping[str, Node] | Sequence[tuple[str, Node]], near: Node |
     """Return a mapping whose keys have the position of `near`, for a paradigm."""
     items = pairs.items() if isinstance(pairs, Mapping) else pairs
     mark = near.mark if near is not None else None
-    return Map(tuple(Entry(text(key, near), value) for key, value in items), mark)
+    return Map(tuple(MapEntry(text(key, near), value) for key, value in items), mark)
 
 
 def node_of(data: Any) -> Node:
     """Convert plain data (a dict from a program) to nodes without positions."""
     match data:
         case Mapping():
-            return Map(tuple(Entry(_scalar(key), node_of(item)) for key, item in data.items()))
+            return Map(tuple(MapEntry(_scalar(key), node_of(item)) for key, item in data.items()))
         case str() | bytes() | bytearray():
             return _scalar(data)
         case Sequence():

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from little_loops.authoring.yaml.nodes import Entry, List, Map, Mark, Node, Text
+from little_loops.authoring.yaml.nodes import List, Map, MapEntry, Mark, Node, Text
 from little_loops.errors import Place
 from little_loops.records import NamedTuple
 
@@ -92,10 +92,10 @@ class Places(NamedTuple):
             start = mark.column if number == mark.line else 0
             yield number, start, mark.end_column if number == last else len(lines[number])
 
-    def _find(self, path: Sequence[str | int]) -> list[Entry]:
+    def _find(self, path: Sequence[str | int]) -> list[MapEntry]:
         """Return the entries along the path, as far as it exists; the first is the document itself."""
         document = self.root if self.root is not None else Map(())
-        found = [Entry(Text("", "str", "", document.mark), document)]
+        found = [MapEntry(Text("", "str", "", document.mark), document)]
         for name in path:
             entry = _child(found[-1].value, name)
             if entry is None:
@@ -114,7 +114,7 @@ def occurrences(snippet: str, text: str, start: int = 0, end: int | None = None)
     return found
 
 
-def _child(node: Node, name: str | int) -> Entry | None:
+def _child(node: Node, name: str | int) -> MapEntry | None:
     """Return the entry with this name or an alias, or the item with this index; None without one."""
     match node:
         case Map():
@@ -122,7 +122,7 @@ def _child(node: Node, name: str | int) -> Entry | None:
             names = (str(name), *ALIASES.get(str(name), ()))
             return next((by_name[each] for each in names if each in by_name), None)
         case List(items) if isinstance(name, int) and name < len(items):
-            return Entry(Text("", "str", "", items[name].mark), items[name])
+            return MapEntry(Text("", "str", "", items[name].mark), items[name])
         case _:
             return None
 

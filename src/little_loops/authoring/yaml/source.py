@@ -15,7 +15,7 @@ from operator import itemgetter
 from typing import Any
 
 from little_loops.authoring.messages import shown
-from little_loops.authoring.yaml.nodes import Entry, List, Map, Mark, Node, Text
+from little_loops.authoring.yaml.nodes import List, Map, MapEntry, Mark, Node, Text
 from little_loops.authoring.yaml.places import Source
 from little_loops.authoring.yaml.pyyaml import (
     FASTEST,
@@ -231,22 +231,22 @@ class _Tree:
         keys, values = nodes[::2], nodes[1::2]
         names = set(map(_text_of, keys))
         if len(names) == len(keys) and "<<" not in names and set(map(type, keys)) <= _TEXT_ONLY:
-            return Map(tuple(map(_new, repeat(Entry), zip(keys, values, strict=True))), mark)
+            return Map(tuple(map(_new, repeat(MapEntry), zip(keys, values, strict=True))), mark)
         return Map(tuple(self.valid_entries(keys, values)), mark)
 
-    def valid_entries(self, keys: list[Node], values: list[Node]) -> list[Entry]:
+    def valid_entries(self, keys: list[Node], values: list[Node]) -> list[MapEntry]:
         """Return the entries of a mapping with invalid or duplicate keys, and report those.
 
         An entry whose key is invalid becomes a gap: a broken key.
         """
-        kept: dict[str, Entry] = {}
-        lost: list[Entry] = []
+        kept: dict[str, MapEntry] = {}
+        lost: list[MapEntry] = []
         for key, value in zip(keys, values, strict=True):
             if not isinstance(key, Text):
                 self.report(
                     "LL011", "a key must be a string, not a list or a mapping", key.mark, _QUOTE
                 )
-                lost.append(Entry(_BROKEN._replace(mark=key.mark), _BROKEN))
+                lost.append(MapEntry(_BROKEN._replace(mark=key.mark), _BROKEN))
             elif key.text == "<<" and not key.quoted:
                 self.report(
                     "LL010",
@@ -254,7 +254,7 @@ class _Tree:
                     key.mark,
                     "write the keys out where they are used",
                 )
-                lost.append(Entry(_BROKEN._replace(mark=key.mark), _BROKEN))
+                lost.append(MapEntry(_BROKEN._replace(mark=key.mark), _BROKEN))
             elif key.kind != "broken" and key.text in kept:
                 first = kept[key.text].key.mark
                 where = f"line {first.line + 1}, column {first.column + 1}" if first else "above"
@@ -265,9 +265,9 @@ class _Tree:
                     f"the first one is on {where}; keep one of them",
                 )
             elif key.kind != "broken":
-                kept[key.text] = Entry(key, value)
+                kept[key.text] = MapEntry(key, value)
             else:
-                lost.append(Entry(key, _BROKEN))
+                lost.append(MapEntry(key, _BROKEN))
         return [*kept.values(), *lost]
 
     def alias(self, event: Any) -> Text:

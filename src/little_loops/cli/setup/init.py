@@ -173,21 +173,9 @@ def has_module(python: str, module: str) -> bool:
 
     False if the Python cannot be run or takes too long.
     """
-    import subprocess  # only for projects in Python
-
     code = f"import importlib.util as u, sys; sys.exit(u.find_spec({module!r}) is None)"
-    try:
-        done = subprocess.run(
-            [os.path.abspath(python), "-c", code],
-            cwd="/",  # not the project, where a directory of that name would count as a module
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=PROBE_S,
-            check=False,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return False
-    return done.returncode == 0
+    # Not in the project, where a directory of that name would count as a module.
+    return _exits_with_0(os.path.abspath(python), code, "/", os.environ)
 
 
 def can_import(root: str, python: str, package: str) -> bool:
@@ -195,14 +183,20 @@ def can_import(root: str, python: str, package: str) -> bool:
 
     False if that fails or takes too long.
     """
+    program = os.path.join(root, python) if "/" in python else python
+    environ = {**os.environ, "PYTHONPATH": SOURCES, "PYTHONDONTWRITEBYTECODE": "1"}
+    return _exits_with_0(program, f"import {package}", root, environ)
+
+
+def _exits_with_0(python: str, code: str, cwd: str, environ: Mapping[str, str]) -> bool:
+    """Return whether a Python runs this code successfully within `PROBE_S`."""
     import subprocess  # only for projects in Python
 
-    program = os.path.join(root, python) if "/" in python else python
     try:
         done = subprocess.run(
-            [program, "-c", f"import {package}"],
-            cwd=root,
-            env={**os.environ, "PYTHONPATH": SOURCES, "PYTHONDONTWRITEBYTECODE": "1"},
+            [python, "-c", code],
+            cwd=cwd,
+            env=environ,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=PROBE_S,

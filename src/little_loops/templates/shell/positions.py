@@ -60,7 +60,7 @@ class ScriptPosition(NamedTuple):
     used: Use | None = None  # how the script evaluates the value later
 
 
-class Refusal(NamedTuple):
+class RefusedValue(NamedTuple):
     """Why a value is not allowed in its place; or a warning, if it is allowed but risky."""
 
     reference: Reference | Escape

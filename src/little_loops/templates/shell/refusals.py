@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from little_loops.templates.parse import NUMBERS, Escape, Reference
-from little_loops.templates.shell.positions import Reason, Refusal, ScriptPosition, Use
+from little_loops.templates.shell.positions import Reason, RefusedValue, ScriptPosition, Use
 from little_loops.templates.splice import AuthorValue, is_data
 
 _VARIABLE = "assign it to a variable on a line of its own first: `value={text}`"
@@ -123,11 +123,11 @@ _NOT_EVEN_ESCAPES: tuple[Reason, ...] = (
 
 def objections_to(
     piece: Escape | Reference | AuthorValue, place: ScriptPosition
-) -> Iterator[Refusal]:
+) -> Iterator[RefusedValue]:
     """Yield the objections to a piece in its place."""
     if isinstance(piece, Escape):
         if place.refused in _NOT_EVEN_ESCAPES:
-            yield Refusal(piece, *why(place, piece))
+            yield RefusedValue(piece, *why(place, piece))
         elif place.refused in ("backslash", "dollar"):
             yield _escape(piece, place)
         return
@@ -138,11 +138,11 @@ def objections_to(
     if modifier == "raw":
         yield _raw(reference)
     elif place.refused and (data or place.refused not in _NOT_DATA):
-        yield Refusal(reference, *why(place, reference))
+        yield RefusedValue(reference, *why(place, reference))
     elif place.file_of and _is_output_file(reference):
         yield _run_as_file(reference, place)
     elif modifier == "words" and not place.splits:
-        yield Refusal(
+        yield RefusedValue(
             reference,
             f"`{reference.text}` gives any number of words, but only one word is allowed here",
             "write it between spaces, without quotes, among the arguments of a command",
@@ -151,9 +151,11 @@ def objections_to(
         yield from _warnings(reference, place)
 
 
-def taken_for_option(reference: Reference, place: ScriptPosition, warning: bool = False) -> Refusal:
+def taken_for_option(
+    reference: Reference, place: ScriptPosition, warning: bool = False
+) -> RefusedValue:
     """Return the refusal of a value that starts with `-`; or the warning that it may."""
-    return Refusal(
+    return RefusedValue(
         reference,
         f"`{reference.text}` is refused if it begins with `-`: "
         f"`{place.option_of}` would read it as an option",
@@ -162,7 +164,7 @@ def taken_for_option(reference: Reference, place: ScriptPosition, warning: bool 
     )
 
 
-def _warnings(reference: Reference, place: ScriptPosition) -> Iterator[Refusal]:
+def _warnings(reference: Reference, place: ScriptPosition) -> Iterator[RefusedValue]:
     """Yield warnings for data that is allowed, but risky."""
     path_of_ours = reference.name == "loop.run_dir" or reference.path[-1] == "file"
     if place.option_of and not path_of_ours:
@@ -171,12 +173,12 @@ def _warnings(reference: Reference, place: ScriptPosition) -> Iterator[Refusal]:
         yield used(reference, place.used)
 
 
-def used(reference: Reference, use: Use) -> Refusal:
+def used(reference: Reference, use: Use) -> RefusedValue:
     """Return a warning about a value that reaches an evaluated place through a variable or `$(…)`."""
     it = f"`{use.name}` holds" if use.name else "`$(…)` may print"
     values = f"{it} `{reference.text}`, and {_WORDS[use.reason][0].format(of=use.of)}"
     help = _used_help(use).format(name=use.name, number=_as_int(reference))
-    return Refusal(reference, values, help, warning=True)
+    return RefusedValue(reference, values, help, warning=True)
 
 
 def _used_help(use: Use) -> str:
@@ -202,9 +204,9 @@ def _is_output_file(reference: Reference) -> bool:
     return reference.namespace in ("captured", "prev") and reference.path[-1] == "file"
 
 
-def _run_as_file(reference: Reference, place: ScriptPosition) -> Refusal:
+def _run_as_file(reference: Reference, place: ScriptPosition) -> RefusedValue:
     """Return the refusal of an output file that a program would run."""
-    return Refusal(
+    return RefusedValue(
         reference,
         f"`{reference.text}` is the file with the output of a command, "
         f"and `{place.file_of}` would run it",
@@ -212,10 +214,10 @@ def _run_as_file(reference: Reference, place: ScriptPosition) -> Refusal:
     )
 
 
-def _escape(escape: Escape, place: ScriptPosition) -> Refusal:
+def _escape(escape: Escape, place: ScriptPosition) -> RefusedValue:
     """Return a warning about an escape after a backslash or a dollar sign."""
     before = "\\" if place.refused == "backslash" else "$"
-    return Refusal(
+    return RefusedValue(
         escape,
         f"`{before}$${{` gives a literal `${{`, whatever precedes it",
         f'for a dollar sign before a value keep the two apart: `{before}$""${{`',
@@ -223,9 +225,9 @@ def _escape(escape: Escape, place: ScriptPosition) -> Refusal:
     )
 
 
-def _raw(reference: Reference) -> Refusal:
+def _raw(reference: Reference) -> RefusedValue:
     """Return a warning about data with `:raw`."""
-    return Refusal(
+    return RefusedValue(
         reference,
         f"`{reference.text}` is inserted into the script unquoted, so its content runs as code",
         "remove `:raw` unless you trust whoever writes this value to run commands here",
