@@ -45,7 +45,7 @@ def taken(reason: str) -> Event:
 )
 def test_the_verdict_says_whether_it_went_well(next_event: Event, mark: Mark | None):
     assert shown(END) == []
-    assert shown(END, next_event) == [WithVerdict(END, mark), WithVerdict(next_event)]
+    assert shown(END, next_event) == [(END, mark), (next_event, None)]
 
 
 @pytest.mark.parametrize(
@@ -54,24 +54,24 @@ def test_the_verdict_says_whether_it_went_well(next_event: Event, mark: Mark | N
 )
 def test_a_signal_line_says_more_than_the_verdict(kind: str, mark: Mark):
     signal, verdict = event("signal", type=kind), evaluated("pass")
-    assert shown(END, signal, verdict)[0] == WithVerdict(END, mark)
+    assert shown(END, signal, verdict)[0] == (END, mark)
 
 
 def test_what_stands_between_stays_there():
     verdict = evaluated("pass")
     assert shown(WARNING, END, COST, WARNING, verdict, WARNING) == [
-        WithVerdict(WARNING),
-        WithVerdict(END, "good"),
-        WithVerdict(COST),
-        WithVerdict(WARNING),
-        WithVerdict(verdict),
-        WithVerdict(WARNING),
+        (WARNING, None),
+        (END, "good"),
+        (COST, None),
+        (WARNING, None),
+        (verdict, None),
+        (WARNING, None),
     ]
 
 
 def test_one_end_after_another():
     assert shown(END, END, taken("on_fail")) == [
-        WithVerdict(END, None),
-        WithVerdict(END, "bad"),
-        WithVerdict(taken("on_fail")),
+        (END, None),
+        (END, "bad"),
+        (taken("on_fail"), None),
     ]

@@ -25,7 +25,7 @@ from little_loops.fsm.events import (
 from little_loops.fsm.schema import DEFAULT_ITERATIONS, FSMLoop
 from little_loops.records import NamedTuple
 from little_loops.reporting.escape import visible
-from little_loops.reporting.held_end import HeldEnd, WithVerdict
+from little_loops.reporting.held_end import HeldEnd, Mark, WithVerdict
 from little_loops.reporting.lines import INDENT, PlainLines
 from little_loops.reporting.masking import Masker
 from little_loops.reporting.reporter import Reporter
@@ -90,7 +90,7 @@ class Picked(Reporter):
 
     def _queue_lines(self, shown: WithVerdict) -> None:
         """Queue the lines for an event if it is in the wanted part."""
-        event = shown.event
+        event, _ = shown
         self._update_state(event)
         if isinstance(event, LoopStart | Resume) and event.limits.max_iterations:
             self._teller.max_iterations = event.limits.max_iterations
@@ -241,8 +241,8 @@ def last_failure(entries: Iterable[Entry]) -> RunPart | None:
     for entry in entries:
         if isinstance(entry.event, ActionStart):
             start = entry.seq
-        for shown in held.feed(entry.event):
-            if isinstance(shown.event, ActionComplete) and _has_failed(shown):
+        for event, mark in held.feed(entry.event):
+            if isinstance(event, ActionComplete) and _has_failed(event, mark):
                 found = RunPart(start)
         if found is not None and found.last is None and isinstance(entry.event, StateEnter):
             found = found._replace(last=entry.seq - 1)
@@ -251,9 +251,6 @@ def last_failure(entries: Iterable[Entry]) -> RunPart | None:
     return found
 
 
-def _has_failed(shown: WithVerdict) -> bool:
+def _has_failed(end: ActionComplete, mark: Mark | None) -> bool:
     """Return whether an action has failed: by its mark, or else by its exit code."""
-    result = shown.event.result if isinstance(shown.event, ActionComplete) else None
-    if shown.mark is None and result is not None:
-        return result.exit_code != 0
-    return shown.mark == "bad"
+    return end.result.exit_code != 0 if mark is None else mark == "bad"

@@ -149,7 +149,7 @@ class LinesToParent(Reporter):
 
     def _queue_lines(self, shown: WithVerdict) -> None:
         """Send a line about the end of a branch as one of that branch."""
-        if not isinstance(shown.event, ChildEnd):
+        if not isinstance(shown[0], ChildEnd):
             super()._queue_lines(shown)
             return
         self._flush()

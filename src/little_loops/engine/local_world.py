@@ -161,6 +161,7 @@ class LocalWorld:
         self.performers = {**PERFORM, **services.performers}
         self._make_workplace = make_workplace
         self._filled: tuple[RunAction, Filled | str] | None = None
+        self._values: tuple[LoopState, Values] | None = None
         self._open_trees = open_trees
         self._trimmer = Trimmer(self.run_dir)
         self._mail: tuple[Note, ...] = ()
@@ -271,8 +272,13 @@ class LocalWorld:
         return self._filled[1]
 
     def values(self, run: LoopState) -> Values:
-        """Return what templates may refer to at this point of the run."""
-        return self.own_values(run, self.services.outer)
+        """Return what templates may refer to at this point of the run.
+
+        The last ones are remembered: they are needed when an action is announced and when it runs.
+        """
+        if self._values is None or self._values[0] is not run:
+            self._values = run, self.own_values(run, self.services.outer)
+        return self._values[1]
 
     def own_values(self, run: LoopState, outer: Values | None = None) -> Values:
         """Return the values of this run, and not those of the state that started it."""

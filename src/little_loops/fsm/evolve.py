@@ -117,15 +117,23 @@ def _first_trees(evidence: str | None) -> Trees | None:
 
 def evolve(run: LoopState, entry: Entry) -> LoopState:
     """Return the run after an event. Nothing else changes a run."""
-    event, wall_ms, ran_ms, _, _ = entry
-    trees = run.trees
+    return stamped(apply(run, entry, run.seq + 1), entry.wall_ms, entry.ran_ms, run.seq + 1)
+
+
+def stamped(run: LoopState, wall_ms: int, ran_ms: int, seq: int) -> LoopState:
+    """Return the run with what every event updates; `seq` is the number of the last event."""
+    return run._replace(updated_at=timestamp(wall_ms), ran_ms=ran_ms, seq=seq)
+
+
+def apply(run: LoopState, entry: Entry, seq: int) -> LoopState:
+    """Return the run after the event with this number, before it is `stamped`: for several events
+    at one moment, that is done once, because it takes as long as applying one of them."""
+    event, trees = entry.event, run.trees
     if trees is not None and trees.off is None:
         from little_loops.fsm.evolve_trees import evolve_trees  # loops without agents pay nothing
 
         trees = evolve_trees(run, trees, event)
-    run = _changed(run, event, entry)._replace(
-        updated_at=timestamp(wall_ms), ran_ms=ran_ms, seq=run.seq + 1
-    )
+    run = _changed(run, event, entry, seq)
     if trees is None and not run.owes and run.session_id is None:
         return run  # no agent is at work, as in most runs
     return run._replace(owes=_has_unrecorded_cost(run, event), trees=trees)
@@ -151,21 +159,21 @@ def replay(run: LoopState, entries: Iterable[Entry]) -> LoopState:
     return run
 
 
-def _changed(run: LoopState, event: Event, entry: Entry) -> LoopState:
-    """Return the run after an event, without the fields that every event updates."""
-    match event:
+def _changed(run: LoopState, event: Event, entry: Entry, seq: int) -> LoopState:
+    """Return the run after an event, without what it changes for agents and their files."""
+    match event:  # the events of most steps come first
         case StateEnter() | TransitionTaken():
             return _moved(run, event)
         case ActionStart() | ActionComplete() | ActionInterrupted() | HookRun():
             return _action(run, event)
+        case Iteration() | Cycle() | RetryWait() | HostWait() | AgentWait() | HandoffDetected():
+            return _waiting(run, event, entry)
         case ConditionEval() | CheckResult() | Recheck() | Sampled() | KeepBest():
             return _judging(run, event)
         case ChildrenPlanned() | ChildStart() | ChildEnd() | ChildrenJoined() | ChildrenHalted():
             from little_loops.fsm.evolve_children import evolve_children  # few runs have children
 
             return evolve_children(run, event)
-        case Iteration() | Cycle() | RetryWait() | HostWait() | AgentWait() | HandoffDetected():
-            return _waiting(run, event, entry)
         case Cost() | HostUnavailable() | HostChosen() | JudgeStart() | JudgeComplete():
             return _agent(run, event)
         case Resume() | Forked() | GateAnswered() | NoteReceived() | NoteDelivered():
@@ -175,13 +183,13 @@ def _changed(run: LoopState, event: Event, entry: Entry) -> LoopState:
         case Tree() | TreeUnread() | Tampered() | OutOfScope() | Restored() | ReferenceMoved():
             return run  # applied by `evolve_trees`
         case _:
-            return _ended_or_merged(run, event)
+            return _ended_or_merged(run, event, seq)
 
 
-def _ended_or_merged(run: LoopState, event: FinalEvent | WorktreeEvent) -> LoopState:
+def _ended_or_merged(run: LoopState, event: FinalEvent | WorktreeEvent, seq: int) -> LoopState:
     """Apply the end of a run, or an event of its worktrees."""
     if isinstance(event, FinalEvent):
-        return _final(run, event)
+        return _final(run, event, seq)
     from little_loops.fsm.evolve_worktrees import evolve_worktrees  # few runs have worktrees
 
     return evolve_worktrees(run, event)
@@ -594,13 +602,13 @@ def _resume(run: LoopState, event: Resume) -> LoopState:
     return run
 
 
-def _final(run: LoopState, event: FinalEvent) -> LoopState:
-    """Store the ending, and the gate that it opens. The phase becomes `ended` only if a resume has
+def _final(run: LoopState, event: FinalEvent, seq: int) -> LoopState:
+    """Store the ending, and the gate that it opens, named by the number of this event. The phase becomes `ended` only if a resume has
     nothing to continue."""
     run = run._replace(status=event.status, reason=event.reason, error=message_of(event) or None)
     # With children, the gate is one of theirs.
     at_gate = is_gate(event.status, event.reason) and run.own_children is None
-    run = run._replace(gate=run.seq + 1 if at_gate else None, result=event.result)
+    run = run._replace(gate=seq if at_gate else None, result=event.result)
     if isinstance(event, Handoff):
         run = run._replace(wait=None, spawns=False)  # that wait is over
     is_over = is_final(event.status, event.reason) or _is_after_handler(run, event)

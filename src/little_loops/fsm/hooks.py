@@ -78,13 +78,13 @@ def _command(
     loop, run = builder.loop, builder.run
     job = side_job(loop, run, round(hook.timeout * 1000))
     about = _about(builder, name, judgement, ending)
-    return RunHook(name, hook, job, _event_id(run, name), about, loop.shell, ending)
+    return RunHook(name, hook, job, _event_id(builder, name), about, loop.shell, ending)
 
 
-def _event_id(run: LoopState, name: str) -> str:
+def _event_id(builder: StepBuilder, name: str) -> str:
     """Return the id of what the hook is about: the entry of a state, or the event that led here."""
-    per_run = name in RUN_HOOKS
-    return f"{run.run}/{run.seq if per_run else run.step}/{name}"
+    run = builder.run
+    return f"{run.run}/{builder.seq if name in RUN_HOOKS else run.step}/{name}"
 
 
 def _about(
@@ -103,7 +103,7 @@ def _about(
         "context": dict(run.context),
     }
     if name == "before_run":
-        about["resumed"] = run.seq > 1
+        about["resumed"] = builder.seq > 1
     if name in AFTER_ACTION:
         about.update(_outcome(run, judgement))
     if ending is not None:

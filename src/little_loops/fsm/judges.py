@@ -17,7 +17,7 @@ from little_loops.fsm.events import CheckResult, JudgeComplete, JudgeStart, RunW
 from little_loops.fsm.evidence import PASSED, trees_of
 from little_loops.fsm.happenings import JudgeAnswered
 from little_loops.fsm.limits import cost_left_usd
-from little_loops.fsm.next_action import judge_job, judge_session
+from little_loops.fsm.next_action import judge_job, turn_session
 from little_loops.fsm.record_events import note_evaluated, note_spending
 from little_loops.fsm.schema import ERROR, FAIL, PASS, ExitCode, JudgeConfig, VerdictWords
 from little_loops.fsm.spending import used
@@ -99,7 +99,7 @@ def _ask(builder: StepBuilder) -> AskJudge:
     loop, run, judge = builder.loop, builder.run, builder.state.judge
     assert judge is not None, "only a state with a judge asks one"
     host, number = judge_host(loop, builder.state), _next_number(run)
-    session = judge_session(run, turn_attempt(run, number))
+    session = turn_session(run, turn_attempt(run, number))
     here = run.current_state
     builder.note(
         JudgeStart(here, run.step, run.attempt, number, judge.question, name_of(host), session)

@@ -170,7 +170,7 @@ def advance(
         command = before_end(builder, command.ending)
     if isinstance(command, EndLeftovers):  # what agents did to the files is known before the hook
         command = _hook(builder, "end", ending=command.ending) or command
-    return Step(builder.run, tuple(builder.events), command)
+    return Step(builder.finished(), tuple(builder.events), command)
 
 
 def _receive_notes(builder: StepBuilder) -> None:

@@ -45,12 +45,11 @@ def action_due(loop: FSMLoop, run: LoopState, at: Moment) -> PlannedAction:
     """Return the next attempt of the current state's action. Raises `Unresolved` or
     `TemplateError`."""
     state = loop.states[run.current_state]
-    run = run._replace(attempt=run.attempt + 1, ran_ms=at.ran_ms)
     context = author_context(run.context, state)
     assert state.action is not None, "a state without an action is not due"
     action = parse_action(splice(state.action, context), state.action_type)
-    job = _job(loop, run, context, at)
-    shown = _shown(text_of(action), [*job.context.values(), *job.env.values()], loop, run)
+    job = _job(loop, run, run.attempt + 1, context, at)
+    shown = _shown(text_of(action), [*job.context.values(), *job.env.values()], loop, run, at)
     return PlannedAction(_command(action, job, loop, run), action, shown)
 
 
@@ -67,7 +66,7 @@ def _command(action: Action, job: Job, loop: FSMLoop, run: LoopState) -> RunActi
                 action.text,
                 action.is_slash,
                 host=host_of(loop, run),
-                session_id=session_id(run),
+                session_id=turn_session(run, job.attempt),
                 words=asks_verdict(state),
                 cost_left_usd=cost_left_usd(loop, run),
                 restored=run.trees.restored if run.trees is not None else (),
@@ -88,8 +87,10 @@ def _not_kept(run: LoopState) -> NotKept | None:
     return None if best is None else best.not_kept
 
 
-def _job(loop: FSMLoop, run: LoopState, context: Mapping[str, Any], at: Moment) -> Job:
-    """Return what every kind of action needs: its values, environment, directory and deadline.
+def _job(
+    loop: FSMLoop, run: LoopState, attempt: int, context: Mapping[str, Any], at: Moment
+) -> Job:
+    """Return what this attempt needs, whatever its kind: values, environment, directory, deadline.
     Raises `Unresolved` or `TemplateError`."""
     state = loop.states[run.current_state]
     env = {**loop.env, **state.env}
@@ -97,7 +98,7 @@ def _job(loop: FSMLoop, run: LoopState, context: Mapping[str, Any], at: Moment) 
     return Job(
         state=run.current_state,
         step=run.step,
-        attempt=run.attempt,
+        attempt=attempt,
         iteration=run.iteration,
         iteration_limit=iterations_allowed(loop, run),
         context={name: _spliced(value, context) for name, value in state.context.items()},
@@ -128,13 +129,9 @@ def side_job(loop: FSMLoop, run: LoopState, deadline_ms: int | None) -> Job:
     )
 
 
-def session_id(run: LoopState) -> str:
-    """Return the session id of this attempt: known before it starts and the same after a crash."""
-    return judge_session(run, run.attempt)
-
-
-def judge_session(run: LoopState, attempt: int) -> str:
-    """Return the session id of a turn with this number."""
+def turn_session(run: LoopState, attempt: int) -> str:
+    """Return the session id of a turn with this number: known before it starts and the same after
+    a crash."""
     from uuid import NAMESPACE_URL, uuid5  # 10 ms that only agents pay
 
     return str(uuid5(NAMESPACE_URL, f"little-loops:{run.run}/{run.step}/{attempt}"))
@@ -143,7 +140,7 @@ def judge_session(run: LoopState, attempt: int) -> str:
 def judge_job(loop: FSMLoop, run: LoopState, at: Moment, timeout_s: float) -> Job:
     """Return the job of a judge: in the place of the action that it judges, with its own time."""
     state = loop.states[run.current_state]
-    job = _job(loop, run, author_context(run.context, state), at)
+    job = _job(loop, run, run.attempt, author_context(run.context, state), at)
     own, left = round(timeout_s * 1000), time_left_ms(loop, run, at)
     is_loops = left is not None and left < own
     return job._replace(
@@ -159,14 +156,14 @@ def _spliced(value: Any, context: Mapping[str, Any]) -> Any:
     return splice(value, context) if isinstance(value, str) else value
 
 
-def _shown(action: str, others: Iterable[Any], loop: FSMLoop, run: LoopState) -> str:
-    """Return the text of the action for events. Raises `Unresolved` if any of the texts refers to a
+def _shown(action: str, others: Iterable[Any], loop: FSMLoop, run: LoopState, at: Moment) -> str:
+    """Return the text of the next attempt's action for events. Raises `Unresolved` if any of the texts refers to a
     missing value, so that the action is not announced. That of a branch refers to values of the run
     that started it, which only the engine knows."""
     texts = [text for text in (action, *others) if isinstance(text, str) and "${" in text]
     if not texts:  # the usual case; looking values up would take a fifth of a decision
         return action
-    values = values_of(loop, run)
+    values = values_of(loop, run._replace(attempt=run.attempt + 1, ran_ms=at.ran_ms))
     lookup = lookup_in(values)
     named = () if loop.paradigm == BRANCH else texts
     for reference in (each for text in named for each in references(text)):

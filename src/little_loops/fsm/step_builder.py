@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from little_loops.fsm.events import Entry, Event
-from little_loops.fsm.evolve import evolve
+from little_loops.fsm.evolve import apply, stamped
 from little_loops.fsm.schema import FSMLoop, StateConfig
 from little_loops.fsm.state import LoopState, Note, Result
 from little_loops.fsm.timestamps import Moment
@@ -15,9 +15,12 @@ if TYPE_CHECKING:
 
 
 class StepBuilder:
-    """Collects events; each is applied to the run at once, so that later decisions see it."""
+    """Collects events; each is applied to the run at once, so that later decisions see it.
 
-    __slots__ = ("admitted", "at", "events", "loop", "notes", "run")
+    The time and the number of events in `run` are those before this step until it is `finished`.
+    """
+
+    __slots__ = ("admitted", "at", "events", "loop", "notes", "run", "seq")
 
     def __init__(
         self, loop: FSMLoop, run: LoopState, at: Moment, notes: tuple[Note, ...] = ()
@@ -26,6 +29,7 @@ class StepBuilder:
         them."""
         self.loop = loop
         self.run = run
+        self.seq = run.seq
         self.at = at
         self.notes = notes
         self.events: list[Entry] = []
@@ -33,10 +37,15 @@ class StepBuilder:
 
     def note(self, event: Event) -> None:
         """Append an event, and apply it to the run."""
-        at, run = self.at, self.run
-        entry = Entry(event, at.wall_ms, at.ran_ms, run.run, run.seq + 1)
-        self.run = evolve(run, entry)
+        (wall_ms, ran_ms), run = self.at, self.run
+        self.seq += 1
+        entry = Entry(event, wall_ms, ran_ms, run.run, self.seq)
+        self.run = apply(run, entry, self.seq)
         self.events.append(entry)
+
+    def finished(self) -> LoopState:
+        """Return the run after all events of this step."""
+        return stamped(self.run, *self.at, self.seq) if self.events else self.run
 
     @property
     def state(self) -> StateConfig:

@@ -31,7 +31,6 @@ from little_loops.fsm.events import (
     TreeUnread,
 )
 from little_loops.fsm.schema import PROOF_VERDICTS
-from little_loops.records import NamedTuple
 
 Mark = Literal["good", "bad", "neutral"]
 
@@ -54,11 +53,8 @@ NO_VERDICT = ("next", "route", "on_interrupt", "resume")
 SIGNAL_MARKS: Mapping[str, Mark] = {"error": "bad", "handoff": "neutral", "stop": "neutral"}
 
 
-class WithVerdict(NamedTuple):
-    """An event; `mark` is the mark of an action that has ended, if its verdict is known."""
-
-    event: Event
-    mark: Mark | None = None
+WithVerdict = tuple[Event, Mark | None]
+"""An event, and the mark of an action that has ended, if its verdict is known."""
 
 
 class HeldEnd:
@@ -72,7 +68,7 @@ class HeldEnd:
         is_end = isinstance(event, ActionComplete)
         if not self._held:
             if not is_end:
-                return [WithVerdict(event)]  # most events
+                return [(event, None)]  # most events
             self._held = [event]
             return []
         if isinstance(event, BETWEEN):
@@ -80,10 +76,10 @@ class HeldEnd:
             return []
         held, self._held = self._held, [event] if is_end else []
         mark = _mark_of_signal(held) or _mark_of_event(event)
-        shown = [
-            WithVerdict(each, mark if isinstance(each, ActionComplete) else None) for each in held
+        shown: list[WithVerdict] = [
+            (each, mark if isinstance(each, ActionComplete) else None) for each in held
         ]
-        return shown if is_end else [*shown, WithVerdict(event)]
+        return shown if is_end else [*shown, (event, None)]
 
 
 def _mark_of_signal(held: list[Event]) -> Mark | None:

@@ -112,7 +112,7 @@ class Reporter(Observer):
             return
         if self._unprinted is not None and isinstance(event, FAILURES):
             self._unwritten.append(_printed(self._unprinted))
-        self._unwritten += self._lines(event, mark)
+        self._unwritten += map(_written, self._teller.lines(event, mark))
 
     def _lines(self, event: Event, mark: Mark | None) -> Iterable[str]:
         return map(_written, self._teller.lines(event, mark))

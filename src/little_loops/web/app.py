@@ -37,7 +37,7 @@ def application(site: Site, assets: Assets, on_authenticated: Callable[[], None]
         routes=[*pages, *api_routes(site)], exception_handlers={HTTPException: _http_error}
     )
     inner.router.redirect_slashes = False
-    return Guard(inner, site, on_authenticated)
+    return Gatekeeper(inner, site, on_authenticated)
 
 
 def _asset(assets: Assets) -> Callable[[Request], Response]:
@@ -54,7 +54,7 @@ def _http_error(request: Request, error: Exception) -> Response:
     return error_response(ApiError(error.status_code, code, error.detail.lower()))
 
 
-class Guard:
+class Gatekeeper:
     """Refuses what is not allowed before any route sees it, and adds headers to every answer."""
 
     def __init__(self, inner: ASGIApp, site: Site, on_authenticated: Callable[[], None]) -> None:
