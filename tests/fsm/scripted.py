@@ -134,8 +134,8 @@ class Stop:
         self.signal = signal
 
 
-Script = Sequence[int | Says | Stop | type[Crash] | ChildOutcome | str]
-"""A text is the name of a child that ends next, or `out of time`."""
+Script = Sequence[int | dict[str, str] | Says | Stop | type[Crash] | ChildOutcome | str]
+"""A text is the name of a child that ends next, or `out of time`; a mapping is what children write."""
 OUT_OF_TIME = "out of time"
 INTERRUPTED = ChildOutcome("interrupted", "signal")
 
