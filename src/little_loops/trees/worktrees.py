@@ -11,20 +11,25 @@ deleted, it is renamed, so that a half-deleted one is never mistaken for one wit
       ID            a worktree of that project; ID is chosen by the caller
       ID.json       what it is for (`worktree_records`); a fork has none
       ID.removed    one that is being deleted
+    CACHE/worktrees/NAME-HASH.lock    held while git adds, lists or removes one of them
 
 Not here: what its files contain, and when one is needed (`engine`).
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from little_loops.errors import StoreError, UsageError
 from little_loops.fsm.path_text import listed_paths
 from little_loops.records import NamedTuple
 from little_loops.system.files import PRIVATE_FOLDER, failure
+from little_loops.system.plain_files import open_plain
 from little_loops.system.user_state import cache_home, key_of
+from little_loops.trees import files as store_files
 from little_loops.trees.git import Git, GitOutput, is_inside
 from little_loops.trees.placing import OpenDirectory
 from little_loops.trees.rules import GITLINK
@@ -69,16 +74,40 @@ def add(git: Git, project: str, place: str, branch: str, commit: str) -> None:
     fails.
     """
     _create_branch(git, project, branch, commit)
-    if not _is_added(git, project, place, branch):
-        try:
-            os.makedirs(os.path.dirname(place), mode=PRIVATE_FOLDER, exist_ok=True)
-        except OSError as error:
-            raise _failed(error, "make", place) from error
-        _delete(place)
-        # Forced twice, because a killed call may have left a locked entry for this place.
-        words = ["worktree", "add", "--quiet", "--force", "--force", "--no-checkout"]
-        run_git(git, project, [*words, place, branch], "add a worktree")
+    try:
+        os.makedirs(os.path.dirname(place), mode=PRIVATE_FOLDER, exist_ok=True)
+    except OSError as error:
+        raise _failed(error, "make", place) from error
+    with _alone(git, place, os.O_RDWR | os.O_CREAT):
+        if not _is_added(git, project, place, branch):
+            _delete(place)
+            # Forced twice, because a killed call may have left a locked entry for this place.
+            words = ["worktree", "add", "--quiet", "--force", "--force", "--no-checkout"]
+            run_git(git, project, [*words, place, branch], "add a worktree")
     run_git(git, place, [*WHOLE, "read-tree", commit], "read the commit")
+
+
+@contextmanager
+def _alone(git: Git, place: str, flags: int = os.O_RDONLY) -> Iterator[None]:
+    """Hold the lock of a project's worktrees; without a lock file, hold nothing unless `flags` create
+    it.
+
+    While git adds or removes a worktree, another git that looks at all of them finds half of it and
+    fails. Raises `StoreError` if the lock is held for too long, `Interrupted` on a stop.
+    """
+    path = f"{os.path.dirname(place)}.lock"
+    try:
+        descriptor = open_plain(path, flags, 0o600)
+    except FileNotFoundError:
+        yield
+        return
+    except OSError as error:
+        raise _failed(error, "open", path) from error
+    try:
+        store_files.lock_file(descriptor, fcntl.LOCK_EX, git, path)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _is_added(git: Git, project: str, place: str, branch: str) -> bool:
@@ -86,7 +115,7 @@ def _is_added(git: Git, project: str, place: str, branch: str) -> bool:
     it: what it contains may be in no commit."""
     if not os.path.lexists(f"{place}/.git"):
         return False  # listing them would take longer the more there are
-    found = find(git, project, place)
+    found = _find(git, project, place)
     if found is None or found.commit.strip("0") == "":  # a killed call had no commit yet
         return False
     if found.branch != branch:
@@ -158,6 +187,11 @@ def refresh(git: Git, place: str) -> None:
 
 def find(git: Git, project: str, place: str) -> GitWorktree | None:
     """Return the worktree at a place, as far as git knows of it; its files may be gone."""
+    with _alone(git, place):
+        return _find(git, project, place)
+
+
+def _find(git: Git, project: str, place: str) -> GitWorktree | None:
     real = os.path.realpath(place)
     return next((one for one in list_all(git, project) if one.path == real), None)
 
@@ -252,9 +286,10 @@ def remove(
         except OSError as error:
             raise _failed(error, "remove", place) from error
     words = ["worktree", "remove", "--force", "--force", place]
-    answer = git.change(project, words) if is_there else None
-    if (answer is None or answer.code != 0) and find(git, project, place) is not None:
-        run_git(git, project, words, "remove the worktree")
+    with _alone(git, place):
+        answer = git.change(project, words) if is_there else None
+        if (answer is None or answer.code != 0) and _find(git, project, place) is not None:
+            run_git(git, project, words, "remove the worktree")
     _delete(place + REMOVED)
     forget(place)
     if base is not None:
