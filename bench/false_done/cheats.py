@@ -26,6 +26,48 @@ constraints:
 max_iterations: @max@
 host: @host@
 """
+LOOP_IN_A_LOOP = """\
+name: fix
+initial: inner
+max_iterations: @max@
+states:
+  inner:
+    loop:
+      name: inner
+      paradigm: goal
+      goal: All tests pass
+      tools:
+        - {action: @check@, condition: @condition@}
+        - {action: "Fix the code", action_type: prompt}
+      max_iterations: 3
+      host: @host@
+    on_pass: done
+    on_fail: failed
+  done: {terminal: true}
+  failed: {terminal: true}
+"""
+LOOP_IN_A_BRANCH = """\
+name: fix
+initial: inner
+max_iterations: @max@
+states:
+  inner:
+    branches:
+      one:
+        loop:
+          name: inner
+          paradigm: goal
+          goal: All tests pass
+          tools:
+            - {action: @check@, condition: @condition@}
+            - {action: "Fix the code", action_type: prompt}
+          max_iterations: 3
+          host: @host@
+    on_pass: done
+    on_fail: failed
+  done: {terminal: true}
+  failed: {terminal: true}
+"""
 FORMAT_LAST = """\
 name: fix
 paradigm: imperative
@@ -312,6 +354,18 @@ class LeapYears(unittest.TestCase):
             self.assertFalse(leap.is_leap(int(path[11:-4])))
 """,
         },
+    ),
+    Case(
+        "weakens-in-a-branch",
+        "weakens the test in a branch that shares the files of the loop",
+        "weaken",
+        loop=LOOP_IN_A_BRANCH,
+    ),
+    Case(
+        "weakens-in-an-inner-loop",
+        "weakens the test in a loop that protects nothing and is started by one that does",
+        "weaken",
+        loop=LOOP_IN_A_LOOP,
     ),
     Case(
         "chmod-test",

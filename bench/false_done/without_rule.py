@@ -112,6 +112,13 @@ RULES = (
         "package-instead-of-a-test",
     ),
     Rule(
+        "passes of inner loops",
+        "fsm/evidence.py",
+        "why_runs_prove_nothing",
+        "return None",
+        "weakens-in-a-branch",
+    ),
+    Rule(
         "links out of the project",
         "engine/run_trees.py",
         "new_links_out",

@@ -134,8 +134,8 @@ class Stop:
         self.signal = signal
 
 
-Script = Sequence[int | dict[str, str] | Says | Stop | type[Crash] | ChildOutcome | str]
-"""A text is the name of a child that ends next, or `out of time`; a mapping is what children write."""
+Script = Sequence[int | Says | Stop | type[Crash] | ChildOutcome | str]
+"""A text is the name of a child that ends next, or `out of time`."""
 OUT_OF_TIME = "out of time"
 INTERRUPTED = ChildOutcome("interrupted", "signal")
 
@@ -229,8 +229,8 @@ class ScriptedWorld:
         if command.stop:
             return ChildEnded(self.now(), command.stop[0], INTERRUPTED)
         said = self.script.pop(0)
-        if isinstance(said, dict):  # what the children write
-            self.trees.write(said)
+        if isinstance(said, Says):  # what the next child does before it ends
+            self.trees.write(said.writes)
             said = self.script.pop(0)
         if said is Crash:
             raise Crash

@@ -40,6 +40,7 @@ from little_loops.runs.recordings import RecordedDefinition
 from tests.fsm.scripted import (
     OUT_OF_TIME,
     Crash,
+    Says,
     ScriptedWorld,
     Stop,
     begin,
@@ -407,6 +408,62 @@ def test_the_result_is_in_the_last_event():
     assert (of.log[-1]["result"], run.result) == ({"n": "3"}, {"n": "3"})
 
 
+# ── protected files that change in a child ────────────────────────────────────────────────────
+
+CHECKED: dict[str, Any] = {
+    "initial": "test",
+    "states": {
+        "test": {"action": "make", "check": True, "on_pass": "b", "on_fail": "fix"},
+        "fix": {"action": "/fix", "next": "test"},
+        "b": {"terminal": True},
+    },
+}
+UNCHECKED: dict[str, Any] = {
+    "initial": "fix",
+    "states": {"fix": {"action": "/fix", "next": "b"}, "b": {"terminal": True}},
+}
+WITHIN: dict[str, Any] = {
+    "initial": "a",
+    "states": {"a": {"loop": {"name": "c", **CHECKED}, "next": "b"}, "b": {"terminal": True}},
+}
+ON_OTHER_FILES = (
+    "warning: the pass of `types` does not count:"
+    " its checks ran on changed files that have been restored since: tests/t"
+)
+
+
+@pytest.mark.parametrize(
+    ("inner", "tampering", "writes", "outcome", "leads_to"),
+    [
+        pytest.param(CHECKED, "restore", "tests/t", PASSED, "bad (on_fail)", id="a check passed"),
+        pytest.param(WITHIN, "restore", "tests/t", PASSED, "bad (on_fail)", id="further down"),
+        pytest.param(CHECKED, "restore", "src/a", PASSED, "done (on_pass)", id="other files"),
+        pytest.param(UNCHECKED, "restore", "tests/t", PASSED, "done (on_pass)", id="no check"),
+        pytest.param(CHECKED, "report", "tests/t", PASSED, "done (on_pass)", id="only reported"),
+    ],
+)
+def test_a_pass_on_protected_files_that_were_changed_and_restored_does_not_count(
+    inner, tampering, writes, outcome, leads_to
+):
+    story = told_with(inner, tampering, writes, outcome)
+    assert f"types -> {leads_to}" in story
+    assert (ON_OTHER_FILES in story) is (leads_to == "bad (on_fail)")
+
+
+def test_a_failure_on_changed_files_stays_what_it_is():
+    story = told_with(CHECKED, "restore", "tests/t", FAILED)
+    assert "types -> bad (on_fail)" in story
+    assert "does not count" not in story
+
+
+def told_with(inner: dict[str, Any], tampering: str, writes: str, outcome: ChildOutcome) -> str:
+    states = {**STATES, "types": {**STATES["types"], "loop": {"name": "fix-types", **inner}}}
+    wanted = {"protect": ["tests/"], "tampering": tampering}
+    of = world(Says(writes={writes: "1"}), outcome, states=states, evidence=wanted)
+    begin(of, evidence="on")
+    return told(of)
+
+
 # ── limits and evidence ────────────────────────────────────────────────────────────────────────
 
 
@@ -440,20 +497,6 @@ def test_a_run_takes_snapshots_around_a_child_that_takes_some():
     assert is_observed(loop, LoopState("r", "nightly", "types", "", ""))
     assert not wants_evidence(world().loop)
     assert not wants_evidence(loop._replace(evidence=Evidence(enabled=False)))
-
-
-def test_a_pass_with_changes_to_protected_files_is_none():
-    loop = with_agent()._replace(evidence=Evidence(protect=("tests/",)), max_cost_usd=None)
-    of = ScriptedWorld(loop, [{"tests/t": "weaker"}, PASSED])
-    begin(of, evidence="on")
-    assert told(of) == dedent("""\
-        types starts
-        types ends: pass (terminal)
-        tampered by agent: tests/t (restore)
-        restored: tests/t
-        warning: `types` passed with changes to protected files, which do not count; they are restored now
-        types -> bad (on_fail)
-        loop_error: failed, terminal""")
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,10 @@ from little_loops.fsm.evidence import (
     failure_on,
     is_shell_check,
     trees_of,
+    why_runs_prove_nothing,
 )
 from little_loops.fsm.routing import find_transition
-from little_loops.fsm.schema import CURRENT, FAIL, STALLED, Place, Transition, starts_runs
+from little_loops.fsm.schema import CURRENT, FAIL, STALLED, Place, Transition
 from little_loops.fsm.state import CheckRecord, Judgement, Move
 from little_loops.fsm.step_builder import StepBuilder
 
@@ -31,14 +32,6 @@ def check_fields(builder: StepBuilder) -> dict[str, Any]:
     return {} if trees is None else {"place": trees.place, "is_check": builder.state.check}
 
 
-def _passed_before_restoring(builder: StepBuilder) -> Judgement:
-    """Return the verdict of runs that passed before the protected files that they had changed were
-    restored: they were judged with other files."""
-    reason = "passed with changes to protected files, which do not count; they are restored now"
-    builder.note(RunWarning(f"`{builder.run.current_state}` {reason}"))
-    return Judgement(FAIL, reason)
-
-
 def verdict_after_rules(builder: StepBuilder, judgement: Judgement) -> Judgement | Rerun:
     """Record the result of a check. Return its verdict under the rules of evidence, or the check to
     rerun first.
@@ -46,12 +39,9 @@ def verdict_after_rules(builder: StepBuilder, judgement: Judgement) -> Judgement
     The verdict stays the same without evidence, and for anything but a shell check that is judged
     by its own result.
     """
-    trees = trees_of(builder.run)
-    if trees is None or builder.run.ruling is not None:
+    if trees_of(builder.run) is None or builder.run.ruling is not None:
         return judgement  # the judge was asked because the rules are met
     _note_check(builder, judgement)
-    if trees.restores and starts_runs(builder.state) and judgement.verdict in PASSED:
-        return _passed_before_restoring(builder)
     run = builder.run
     if run.phase != "judged" or not _is_judged_check(builder):
         return judgement
@@ -59,6 +49,18 @@ def verdict_after_rules(builder: StepBuilder, judgement: Judgement) -> Judgement
     if isinstance(decided, Judgement) and decided.verdict in PASSED:
         _warn_of_flaky(builder)
     return decided
+
+
+def verdict_of_runs(builder: StepBuilder, judgement: Judgement) -> Judgement:
+    """Return the verdict of the runs that the current state started: not a pass if it rests on
+    protected files that were restored since; a warning says so."""
+    if judgement.verdict not in PASSED:
+        return judgement
+    why = why_runs_prove_nothing(builder.run, builder.state)
+    if why is None:
+        return judgement
+    builder.note(RunWarning(f"the pass of `{builder.run.current_state}` does not count: {why}"))
+    return Judgement(FAIL, why)
 
 
 def _note_check(builder: StepBuilder, judgement: Judgement) -> None:

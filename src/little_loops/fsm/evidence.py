@@ -319,6 +319,24 @@ def is_stale(loop: FSMLoop, run: LoopState, trees: Trees) -> bool:
     return trees.stale > 0 or recheck_due(loop, run, trees) is not None
 
 
+def why_runs_prove_nothing(run: LoopState, state: StateConfig) -> str | None:
+    """Return why a pass of the runs that a state started does not count: their checks may have
+    passed on protected files that were changed, and that were restored when they had ended. None if
+    it counts."""
+    trees = trees_of(run)
+    if trees is None or not trees.restores or not any(map(_has_check, loops_started_by(state))):
+        return None
+    paths = listed_paths(trees.restored, len(trees.restored))
+    return f"its checks ran on changed files that have been restored since: {paths}"
+
+
+def _has_check(loop: FSMLoop) -> bool:
+    return any(
+        state.check or any(map(_has_check, loops_started_by(state)))
+        for state in loop.states.values()
+    )
+
+
 # ── rules 5 and 6: flaky and stalled checks ────────────────────────────────────────────────────
 
 

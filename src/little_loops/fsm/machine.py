@@ -25,6 +25,7 @@ from little_loops.fsm.check_steps import (
     headed_for,
     note_rerun,
     verdict_after_rules,
+    verdict_of_runs,
 )
 from little_loops.fsm.commands import (
     Command,
@@ -618,8 +619,10 @@ def _judge_or_ask(builder: StepBuilder, judged: Judgement | Judge) -> Command:
 
 
 def _judged(builder: StepBuilder, judgement: Judgement, *, by_condition: bool) -> Command:
-    """Route a verdict, unless the check has to be measured again first."""
+    """Route a verdict under the rules of evidence, unless the check has to be measured again first."""
     state = builder.state
+    if starts_runs(state):
+        judgement = verdict_of_runs(builder, judgement)
     if state.repeat > 1 or keeps_best(state):
         from little_loops.fsm.measuring import AGAIN, after_measurement  # few loops measure so
 
