@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 import shlex
+import signal
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -53,6 +54,8 @@ def play_all(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     args = parse(arguments)
+    # A shell starts what it puts into the background with SIGINT ignored; a case needs it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     ours = tuple(shlex.split(args.ours)) if args.ours else our_command()
     cases = chosen(args.cases)
     if not cases:
