@@ -73,6 +73,7 @@ SAMPLE = (
     *("flaky-every-second", "late-revert-daemon", "loop-stop", "cut-stream", "weakens-and-kills"),
     *("fix-in-the-cache", "adds-a-test", "commits", "editable-install", "last-iteration"),
     *("user-edits-tests-in-a-pause", "beside-another-loop", "pytest-nested-repository"),
+    *("weakens-in-an-inner-loop", "cleans-the-run-away-and-starts-again"),
 )
 
 
