@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 from pathlib import Path
 from textwrap import dedent
 
@@ -381,11 +383,55 @@ def test_results_for_a_ci_system(project):
         """)
 
 
+EVERYTHING = """\
+    name: everything
+    initial: check
+    worktree: true
+    evidence: {clean: true, protect: [tests/]}
+    hooks: {before_run: touch hooked, after_state: touch hooked, events: {loop_start: touch hooked}}
+    notify: [{to: "http://127.0.0.1:9/", when: [waits, failed]}]
+    states:
+      check:
+        action: touch started
+        check: true
+        condition: {type: output_contains, pattern: "^ok$", regex: true}
+        on_pass: kid
+        on_fail: fix
+      fix: {action: "Fix it", action_type: prompt, next: check}
+      kid: {loop: fix, on_pass: each, on_fail: done}
+      each: {for_each: [a, b], action: "touch started", on_pass: done, on_fail: done}
+      done: {terminal: true}
+    """
+TESTED = """\
+    loop: everything
+    tests:
+      - name: all of it
+        kill: everywhere
+        given: {check: [{output: "3 errors"}, {output: ok}], fix: 0, kid: {ends: completed}, each: [0, 1]}
+        expect: {status: completed, path: [check, fix, check, kid, each, done]}
+    """
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="there is no strace")
 def test_nothing_is_started_and_nothing_is_written(project, tmp_path):
-    """Every action of the loop would leave a file."""
-    project.loop("fix", LOOP.replace("mypy src", "touch started"))
-    write_tests(project, "fix", GOOD)
-    before = sorted(project.root.rglob("*"))
-    done = project.ll("test", env={"PATH": str(tmp_path)})
-    assert done.returncode == 0, done.stderr
-    assert sorted(project.root.rglob("*")) == before
+    """No action, hook, notification, agent, git or run of another loop."""
+    project.git("init", "-q")
+    project.loop("everything", EVERYTHING)
+    write_tests(project, "everything", TESTED)
+    before = sorted([*project.root.rglob("*"), *project.home.rglob("*")])
+    trace = tmp_path / "trace"
+    done = subprocess.run(
+        [
+            *("strace", "-f", "-qq", "-e", "trace=execve,execveat", "-e", "signal=none"),
+            *("-o", str(trace), *project.argv("test")),
+        ],
+        cwd=project.root,
+        env=project.environ(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    started = [line for line in trace.read_text().splitlines() if "exec" in line]
+    assert len(started) == 1, started
+    assert sorted([*project.root.rglob("*"), *project.home.rglob("*")]) == before

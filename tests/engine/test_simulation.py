@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from textwrap import dedent
 
 import pytest
@@ -66,22 +68,23 @@ TWO_CHECKS = """\
       lost: {terminal: true, outcome: failure}
       done: {terminal: true}
     """
+TWO_ODDS = {
+    "tests": StateOdds({"fail": 0.4, "pass": 0.6}),
+    "types": StateOdds({"pass": 0.5, "fail": 0.3, "error": 0.2}),
+    "fix": StateOdds({"pass": 0.8, "fail": 0.2}),
+}
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_chain_with_several_endings_has_an_exact_solution_too(seed):
-    odds = {
-        "tests": StateOdds({"fail": 0.4, "pass": 0.6}),
-        "types": StateOdds({"pass": 0.5, "fail": 0.3, "error": 0.2}),
-        "fix": StateOdds({"pass": 0.8, "fail": 0.2}),
-    }
     # Of the runs that enter `tests`: 0.6 * 0.5 are done, 0.6 * 0.2 lost at `types`, and of the
     # 0.4 + 0.6 * 0.3 that need a fix, 0.2 are lost and 0.8 enter `tests` again.
     again = (0.4 + 0.6 * 0.3) * 0.8
-    runs = simulate(loop_of(TWO_CHECKS), odds, RUNS, seed)
+    runs = simulate(loop_of(TWO_CHECKS), TWO_ODDS, RUNS, seed)
     found = shares(runs)
     assert found["completed terminal done"] == pytest.approx(0.3 / (1 - again), abs=0.02)
-    assert sum(found.values()) == pytest.approx(1.0)
+    lost = (0.6 * 0.2 + (0.4 + 0.6 * 0.3) * 0.2) / (1 - again)
+    assert sum(found.values()) - found["completed terminal done"] == pytest.approx(lost, abs=0.02)
     mean = sum(run.iterations for run in runs) / RUNS
     assert mean == pytest.approx(1 / (1 - again), rel=0.02)
 
@@ -92,6 +95,44 @@ def test_where_a_limit_binds_the_paths_can_be_counted():
     assert found.keys() == {"completed terminal done", "failed max_iterations"}
     assert found["failed max_iterations"] == pytest.approx(0.7**3, abs=0.02)
     assert summary_of(runs).limits == {"max_iterations": found["failed max_iterations"]}
+
+
+def enumerated(odds: Mapping[str, StateOdds], most: int) -> tuple[dict[str, float], float]:
+    """The share of each ending of `TWO_CHECKS` and the mean number of iterations, by following every
+    path. An iteration is a visit to `tests`; the one after the last is not begun."""
+    shares: Counter[str] = Counter()
+    mean = 0.0
+    paths = [("tests", 1, 1.0)]
+    moves = {
+        "tests": {"pass": "types", "fail": "fix"},
+        "types": {"pass": "done", "fail": "fix", "error": "lost"},
+        "fix": {"pass": "tests", "fail": "lost"},
+    }
+    while paths:
+        state, iteration, share = paths.pop()
+        if state == "tests" and iteration > most:
+            shares["failed max_iterations"] += share
+            mean += share * most
+        elif state in moves:
+            for verdict, to in moves[state].items():
+                odd = share * odds[state].verdicts.get(verdict, 0.0)
+                paths.append((to, iteration + (to == "tests"), odd))
+        else:
+            status = "completed" if state == "done" else "failed"
+            shares[f"{status} terminal {state}"] += share
+            mean += share * iteration
+    return dict(shares), mean
+
+
+@pytest.mark.parametrize("most", [1, 3])
+@pytest.mark.parametrize("seed", range(2))
+def test_where_a_limit_binds_every_path_can_be_followed(most, seed):
+    loop = loop_of(TWO_CHECKS)._replace(max_iterations=most)
+    wanted, mean = enumerated(TWO_ODDS, most)
+    assert sum(wanted.values()) == pytest.approx(1)
+    runs = simulate(loop, TWO_ODDS, RUNS, seed)
+    assert shares(runs) == pytest.approx(wanted, abs=0.02)
+    assert sum(run.iterations for run in runs) / RUNS == pytest.approx(mean, rel=0.02)
 
 
 def test_a_check_judges_what_the_last_iteration_left():
@@ -178,7 +219,7 @@ def test_a_metric_draws_target_progress_or_stall():
         "work": StateOdds({"pass": 1}),
     }
     found = shares(simulate(loop, odds, RUNS, seed=4))
-    assert found["completed terminal done"] == pytest.approx(0.5, abs=0.03)
+    assert found["completed terminal done"] == pytest.approx(0.5, abs=0.02)
 
 
 def test_a_summary_has_median_p90_and_worst():

@@ -175,6 +175,43 @@ def test_a_run_that_is_alive_is_not_exported(here):
     assert not (here.root / "slow.llrun").exists()
 
 
+ASKS = """\
+    name: asks
+    host: {permission_mode: bypassPermissions}
+    initial: wait
+    states:
+      wait: {action: "true", next: look}
+      look: {terminal: true, outcome: review, next: work}
+      work: {action: Work, action_type: prompt, next: done}
+      done: {terminal: true}
+    """
+
+
+def test_consent_is_asked_for_again(here, there):
+    """Whoever exported the run has agreed that its agents skip prompts; whoever imports it has not,
+    not even if a run file says so."""
+    for project in (here, there):
+        project.loop("asks", ASKS)
+        (project.home / "bin").mkdir()
+        claude = project.home / "bin/claude"
+        claude.write_text(f"#!/bin/sh\ntouch {project.root}/started\n")
+        claude.chmod(0o755)
+    env = {"PATH": f"{here.home}/bin:/usr/bin:/bin", "IS_SANDBOX": "1"}
+    done = here.ll("run", "asks", "--allow-skip-permissions", env=env)
+    assert done.returncode == 4, done.stdout + done.stderr
+    assert here.ll("trust", "asks", env=env).returncode == 0
+    assert here.ll("export", "asks", "-o", "../run.llrun").returncode == 0
+    assert there.ll("import", str(here.root.parent / "run.llrun")).returncode == 0
+    env = {"PATH": f"{there.home}/bin:/usr/bin:/bin", "IS_SANDBOX": "1"}
+    for words in (("resume", "asks"), ("approve", "asks")):
+        done = there.ll(*words, env=env)
+        assert (done.returncode, done.stdout) == (2, ""), words
+        assert "ll-loop trust" in done.stderr
+    assert not (there.root / "started").exists()
+    there.ll("resume", "asks", "--allow-skip-permissions", env=env)
+    assert (there.root / "started").exists()
+
+
 def test_what_cannot_be_exported(here):
     done = here.ll("export")
     assert (done.returncode, done.stderr.splitlines()[0]) == (
