@@ -12,6 +12,7 @@ from typing import Any
 
 from tests.cli.runs import COUNTDOWN, ran
 from tests.project import Project
+from tests.receipts.kept_run import KeptProject
 from tests.sharing.test_secrets import COUNT, ENVIRONMENT
 from tests.sharing.test_secrets import project as canaries  # noqa: F401 - a fixture
 
@@ -104,6 +105,54 @@ def test_twenty_iterations_fit_into_400_kb(tmp_path: Path):
     [detail] = [v for k, v in parts.data["answers"].items() if k.endswith(parts.data["key"])]
     assert detail["run"]["iteration"] >= 19
     assert len(text.encode()) <= MAX_BYTES
+
+
+WORDY = """\
+#!/bin/sh
+n=$(cat count.txt)
+echo $((n + 1)) > count.txt
+seq 1 900 | sed "s/$/: <td>line of turn $n<\\/td>/" > page.html
+seq 1 300 | sed 's/$/: what an agent thinks aloud/'
+"""
+WORDY_LOOP = """\
+    name: wordy
+    initial: check
+    max_iterations: 20
+    evidence: true
+    host: {host}
+    states:
+      check:
+        action: "seq 1 300 | sed 's/$/: a <b>line<\\\\/b> of a test/' | tee /dev/stderr; grep -q 19 count.txt"
+        check: true
+        on_pass: done
+        on_fail: fix
+      fix: {{action: "Fix it", action_type: prompt, next: check}}
+      done: {{terminal: true}}
+"""
+
+
+def test_twenty_iterations_with_an_agent_and_large_diffs_fit_too(tmp_path: Path):
+    """Nothing is left out but parts of outputs and diffs."""
+    project = KeptProject(tmp_path)
+    agent = tmp_path / "agent"
+    agent.write_text(WORDY)
+    (project.root / "count.txt").write_text("0\n")
+    host = json.dumps({"name": "command", "command": [str(agent), "{prompt}"]})
+    project.loop("wordy", WORDY_LOOP.format(host=host))
+    done = project.ll("run", "wordy")
+    assert done.returncode == 0, done.stdout + done.stderr
+    text, parts = read(project, "wordy")
+    assert len(text.encode()) <= MAX_BYTES
+    path = f"/api/runs/{parts.data['key']}"
+    answers = parts.data["answers"]
+    assert answers[path]["run"]["iteration"] == 20
+    steps = answers[path]["steps"]
+    shown = [number for number in range(1, steps + 1) if f"{path}/steps/{number}" in answers]
+    assert shown == list(range(1, steps + 1))
+    diffs = [answer["text"] for name, answer in answers.items() if name.endswith("/diff")]
+    assert (len(diffs), min(map(len, diffs)) > 0) == (19, True)
+    outputs = [answer["text"] for name, answer in answers.items() if "/output?" in name]
+    assert all(text.startswith("1: ") for text in outputs if text)
 
 
 def test_no_output_becomes_markup(tmp_path: Path):

@@ -36,9 +36,13 @@ TIMELINE: Final = 500
 OUTPUT: Final = 65_536
 MOST_STEPS: Final = 200
 """The newest steps, which are in the report with everything about them."""
+PER_ITERATION: Final = 20_000
+FEWEST_ITERATIONS: Final = 20
 MAX_BYTES: Final = 4_000_000
-"""Details of older steps are left out of a report that would become larger."""
+"""A report has at most `PER_ITERATION` bytes for each iteration, and at most this many. Outputs and
+diffs are cut until it fits, and then details of older steps are left out."""
 MOST_DIFF: Final = 60_000
+SHORTEST_TEXT: Final = 100
 HALF_OUTPUT: Final = 2_500
 GAP: Final = "\n… the middle is left out …\n"
 
@@ -50,9 +54,15 @@ def html_report(record: RunRecord) -> bytes:
     """Return the file."""
     site = Site([record.view.files.root], Policy("", read_only=True), os.environ)
     key = site.projects[0].run_key(record.view)
-    answers = _hidden(dict(_Frozen(site, key).answers()), record.secrets.mask_text)
+    frozen, mask = _Frozen(site, key), record.secrets.mask_text
+    answers = _hidden(dict(frozen.overview()), mask)
+    title = mask(record.view.name)
     data = {"key": key, "made_at": f"{timestamp(now_ms())[:16].replace('T', ' ')} UTC"}
-    return _file(record.secrets.mask_text(record.view.name), data | {"answers": answers})
+    run = answers[frozen.path]
+    most = PER_ITERATION * max(FEWEST_ITERATIONS, run["run"]["iteration"])
+    room = min(most, MAX_BYTES) - len(_file(title, data | {"answers": answers}))
+    details = _fitting([_hidden(each, mask) for each in frozen.details(run["steps"])], room)
+    return _file(title, data | {"answers": answers | details})
 
 
 class _Frozen:
@@ -62,8 +72,8 @@ class _Frozen:
         self.site, self.key = site, key
         self.path = f"/api/runs/{quote(key, safe='~()*!.' + chr(39))}"
 
-    def answers(self) -> Iterator[tuple[str, Any]]:
-        """Yield paths with their answers; the newest steps come first, until the file is full."""
+    def overview(self) -> Iterator[tuple[str, Any]]:
+        """Yield the paths with their answers that are about the run as a whole."""
         detail = self._ask(run_page.run_detail)
         yield self.path, detail
         yield f"{self.path}/machine", self._ask(run_page.CountCache().run_machine)
@@ -74,13 +84,11 @@ class _Frozen:
         for after in range(0, detail["steps"] if detail["steps"] > PAGE else 0, PAGE):
             words = f"after={after}&limit={PAGE}"
             yield f"{self.path}/steps?{words}", self._ask(steps.steps, after=after, limit=PAGE)
-        room = MAX_BYTES
-        for number in range(detail["steps"], max(detail["steps"] - MOST_STEPS, 0), -1):
-            found = dict(self._step(number))
-            room -= len(to_json(found))
-            if room < 0:
-                return
-            yield from found.items()
+
+    def details(self, steps: int) -> Iterator[Answers]:
+        """Yield the answers about each of so many steps, the newest first."""
+        for number in range(steps, max(steps - MOST_STEPS, 0), -1):
+            yield dict(self._step(number))
 
     def _step(self, number: int) -> Iterator[tuple[str, Any]]:
         """Yield everything about one step."""
@@ -131,6 +139,43 @@ class _Frozen:
         return ask(self.site, Query(path, {name: str(word) for name, word in words.items()}, {}))
 
 
+def _fitting(steps: list[Answers], room: int) -> Answers:
+    """Return as much about these steps as there is room for, the first ones first."""
+    longest = MOST_DIFF
+    while longest > SHORTEST_TEXT and sum(map(_size, steps)) > room:
+        longest //= 2
+        steps = [_cut(each, longest) for each in steps]
+    found: Answers = {}
+    for each in steps:
+        room -= _size(each)
+        if room < 0:
+            break
+        found |= each
+    return found
+
+
+def _size(answers: Answers) -> int:
+    """Return how many bytes answers take in the file."""
+    return len(_as_script(answers).encode())
+
+
+def _cut(answers: Answers, longest: int) -> Answers:
+    """Return the answers about a step with shorter outputs and diffs."""
+    return {path: _cut_text(path, answer, longest) for path, answer in answers.items()}
+
+
+def _cut_text(path: str, answer: Any, longest: int) -> Any:
+    """Return an output without its middle, or a diff without its end, if it is longer than that."""
+    is_diff = path.endswith("/diff")
+    if not (is_diff or "/output?" in path) or len(answer["text"]) <= longest:
+        return answer
+    text = answer["text"]
+    if is_diff:
+        return {**answer, "text": text[:longest], "truncated": True}
+    half = longest // 2
+    return {**answer, "text": f"{text[:half]}{GAP}{text[-half:]}"}
+
+
 def _streams(attempt: Mapping[str, Any]) -> Iterator[str]:
     """Yield the outputs that the page shows for an attempt."""
     yield "stdout"
@@ -162,7 +207,7 @@ def _file(title: str, data: Mapping[str, Any]) -> bytes:
     """Return the document with script, style and data inlined."""
     script = _asset("report.js").replace("</script", "<\\/script")
     style = _asset("report.css")
-    text = to_json(data).decode().replace("<", "\\u003c")
+    text = _as_script(data)
     policy = "; ".join(
         (
             "default-src 'none'",
@@ -192,6 +237,11 @@ def _file(title: str, data: Mapping[str, Any]) -> bytes:
 </html>
 """
     return document.encode("utf-8", "replace")
+
+
+def _as_script(data: Mapping[str, Any]) -> str:
+    """Return data as JSON that cannot end a `script` element."""
+    return to_json(data).decode().replace("<", "\\u003c")
 
 
 def _asset(name: str) -> str:
