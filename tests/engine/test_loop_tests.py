@@ -7,7 +7,7 @@ from textwrap import dedent
 import pytest
 
 from little_loops.authoring.load import load
-from little_loops.authoring.loop_tests import load_tests
+from little_loops.authoring.loop_tests import AGENT_KINDS, ENDS, load_tests
 from little_loops.engine.loop_tests import LoopTestResult, Unmet, follows, never_taken, run_tests
 from little_loops.fsm.schema import FSMLoop
 
@@ -172,6 +172,82 @@ def test_an_action_that_cannot_be_filled_in_fails_as_in_a_run():
     loop = loop._replace(states={**loop.states, "again": again})
     report = run(loop, "{judge: {verdict: bad}}", "{status: failed, reason: error, state: again}")
     assert report.passed
+
+
+KINDS = """\
+    name: kinds
+    initial: work
+    states:
+      work: {WORK, on_pass: good, on_fail: bad, on_error: broken, on_timeout: late}
+      good: {terminal: true}
+      bad: {terminal: true, outcome: failure}
+      broken: {terminal: true, outcome: failure}
+      late: {terminal: true, outcome: failure}
+    """
+TURN = "action: Work, action_type: prompt"
+CHILD = "loop: {initial: a, states: {a: {action: pwd, next: b}, b: {terminal: true}}}"
+BAD, BROKEN = ("failed", "bad", 1), ("failed", "broken", 1)
+AGENTS = {
+    **dict.fromkeys(("limit_reached", "cost_limit_reached", "refused", "failed"), BAD),
+    **dict.fromkeys(("bad_output", "permission_denied"), BAD),
+    **dict.fromkeys(("not_started", "unknown_command", "command_failed"), BROKEN),
+    **dict.fromkeys(("truncated", "no_verdict"), BROKEN),
+    **dict.fromkeys(("rate_limited", "overloaded"), BROKEN),  # after the last of its waits
+    **dict.fromkeys(("auth", "billing"), ("failed", "work", 1)),
+    "context_exhausted": ("awaiting_continuation", "work", 4),
+    "success": ("completed", "good", 0),
+}
+CHILDREN = {
+    "completed": ("completed", "good", 0),
+    **dict.fromkeys(("failed", "stop_signal", "max_iterations", "max_cost", "max_tokens"), BAD),
+    **dict.fromkeys(("stalled", "tampered", "flaky", "out_of_scope", "stale_evidence"), BAD),
+    **dict.fromkeys(("conflict", "rejected", "signal"), BAD),
+    **dict.fromkeys(("error", "timeout", "no_transition", "storage", "hook", "consent"), BROKEN),
+    **dict.fromkeys(("auth", "billing"), ("failed", "work", 1)),
+    **dict.fromkeys(("review", "budget"), ("needs_review", "work", 4)),
+    "loop_timeout": ("failed", "late", 1),
+    "handoff": ("awaiting_continuation", "work", 4),
+}
+
+
+@pytest.mark.parametrize(
+    ("work", "outcome", "ending"),
+    [
+        *((TURN, f"agent: {kind}", ending) for kind, ending in AGENTS.items()),
+        *((CHILD, f"ends: {word}", ending) for word, ending in CHILDREN.items()),
+        (CHILD, "exit: 0", ("completed", "good", 0)),
+        (CHILD, "exit: 1", BAD),
+        (CHILD, "exit: 2", BROKEN),
+        (CHILD, "signal: 9", BROKEN),
+        (CHILD, "timeout: true", ("failed", "late", 1)),
+    ],
+)
+def test_every_way_in_which_a_turn_or_another_loop_can_end(work, outcome, ending):
+    status, state, code = ending
+    loop = loop_of(KINDS.replace("WORK", work))
+    expect = f"{{status: {status}, state: {state}, exit: {code}}}"
+    report = run(loop, f"{{work: {{{outcome}}}}}", expect)
+    assert (differences(report), report.problem) == ([], None)
+
+
+def test_no_way_is_forgotten():
+    assert (AGENTS.keys(), CHILDREN.keys()) == (set(AGENT_KINDS), ENDS.keys())
+
+
+def test_both_outputs_can_be_given():
+    again = (
+        loop_of(ASKS)
+        .states["again"]
+        ._replace(action="echo ${captured.judge.output} ${captured.judge.stderr}")
+    )
+    loop = loop_of(ASKS)
+    loop = loop._replace(states={**loop.states, "again": again})
+    report = run(
+        loop,
+        "{judge: [{verdict: bad, output: one, stderr: two}, {verdict: good, output: x}], again: 0}",
+        "{captured: {judge: x}, rendered: {again: '...is one...is two'}}",
+    )
+    assert differences(report) == []
 
 
 WAITS = """\
