@@ -303,6 +303,18 @@ def test_every_example_is_caught_in_a_lie_by_some_row():
     assert {str(row.values[0]) for row in LIES} == set(NAMES)
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_its_cost_can_be_estimated_with_the_options_that_are_asked_for(project: Project, name: str):
+    copy(project, name)
+    asked = project.ll("simulate", name)
+    assert asked.returncode == 2, asked.stdout
+    _, _, options = asked.stderr.partition("   = help: give your own estimate: ")
+    done = project.ll("simulate", name, "-n", "20", "--json", *options.split())
+    assert done.returncode == 0, done.stderr
+    reasons = {ending["reason"] for ending in json.loads(done.stdout)["endings"]}
+    assert reasons <= {"terminal", "review", "max_iterations"}
+
+
 def test_the_tests_of_the_examples_pass_and_take_every_transition(tmp_path):
     project = Project(tmp_path)
     shutil.copytree(EXAMPLES, project.root / ".loops", dirs_exist_ok=True)

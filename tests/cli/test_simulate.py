@@ -151,3 +151,50 @@ def test_five_past_runs_are_enough(project):
 def test_what_it_needs(options, error, project):
     done = project.ll("simulate", "fix", *options)
     assert (done.returncode, done.stdout, done.stderr) == (2, "", error)
+
+
+WORDS = """\
+    name: words
+    initial: measure
+    context: {target: 0}
+    states:
+      measure: {action: count, on_target: review, on_progress: work, on_stall: lost}
+      work: {action: make, next: measure}
+      review:
+        action: Is it good?
+        action_type: prompt
+        condition: {type: verdict, words: [approve, change]}
+        on_approve: done
+        on_change: work
+      lost: {terminal: true, outcome: failure}
+      done: {terminal: true}
+    """
+
+
+def test_a_state_with_other_verdicts_is_asked_about_in_its_own_words(project):
+    project.loop("words", WORDS)
+    done = project.ll("simulate", "words")
+    options = "--outcome measure=target:0.5 --outcome review=approve:0.5"
+    assert done.stderr.splitlines()[1] == f"   = help: give your own estimate: {options}"
+    found = json.loads(project.ll("simulate", "words", "--json", *options.split()).stdout)
+    # The rest is `progress` and `change`, so that every run gets there.
+    assert [(end["status"], end["share"]) for end in found["endings"]] == [("completed", 1.0)]
+    odds = ("--outcome", "measure=target:0.2,progress:0.5", "--outcome", "review=approve:1")
+    found = json.loads(project.ll("simulate", "words", "--json", *odds).stdout)
+    shares = {end["state"]: end["share"] for end in found["endings"]}
+    assert shares == pytest.approx({"lost": 0.6, "done": 0.4}, abs=0.02)
+    done = project.ll("simulate", "words", "--outcome", "measure=pass:0.5")
+    assert done.stderr == (
+        "error: `measure` never gives the verdict `pass`\n"
+        "   = help: known: `target`, `progress`, `stall`, `error`, `timeout`\n"
+    )
+
+
+def test_the_action_of_a_terminal_state_costs_and_takes_time(project):
+    project.loop("fix", LOOP.replace("done: {terminal", "done: {action: make report, terminal"))
+    odds = ("--outcome", "check=pass:0.5", "--takes", "done=60s", "--cost", "done=2")
+    found = json.loads(project.ll("simulate", "fix", "--json", *odds).stdout)
+    assert (found["seconds"]["worst"], found["cost_usd"]["worst"]) == (60, 2)
+    assert found["slowest"] == {"state": "done", "share": 1.0}
+    done = project.ll("simulate", "fix", "--outcome", "done=pass:0.5")
+    assert done.stderr.splitlines()[1] == "   = help: known: `check`, `fix`"

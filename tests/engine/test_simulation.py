@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping
 from textwrap import dedent
 
@@ -100,7 +100,7 @@ def test_where_a_limit_binds_the_paths_can_be_counted():
 def enumerated(odds: Mapping[str, StateOdds], most: int) -> tuple[dict[str, float], float]:
     """The share of each ending of `TWO_CHECKS` and the mean number of iterations, by following every
     path. An iteration is a visit to `tests`; the one after the last is not begun."""
-    shares: Counter[str] = Counter()
+    shares: defaultdict[str, float] = defaultdict(float)
     mean = 0.0
     paths = [("tests", 1, 1.0)]
     moves = {

@@ -6,7 +6,7 @@ import math
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 
 from little_loops.authoring.fields.read_values import seconds as seconds_in
 from little_loops.cli.options import OutputArgs, operand, positive, value, whole
@@ -16,13 +16,14 @@ from little_loops.engine.simulation import (
     Spread,
     StateOdds,
     Summary,
+    acting_states,
     drawn_states,
     simulate,
     summary_of,
     verdicts_of,
 )
 from little_loops.errors import OK, UsageError
-from little_loops.fsm.schema import FAIL, PASS, FSMLoop
+from little_loops.fsm.schema import ERROR, FAIL, PASS, TIMEOUT, FSMLoop
 from little_loops.records import NamedTuple
 from little_loops.runs.project import find_project
 from little_loops.runs.reading import Runs
@@ -53,7 +54,8 @@ class SimulateArgs(
         "number of simulated runs; default: 2000", "-n", convert=positive, default=COUNT
     )
     outcome: Sequence[str] = value(
-        "how often STATE gives VERDICT, such as `check=pass:0.3`; the rest is `fail`",
+        "how often STATE gives VERDICT, such as `check=pass:0.3`; the rest is `fail`, or the\n"
+        "next verdict of a state that gives other ones, such as `progress` after `target`",
         many=True,
         metavar="STATE=VERDICT:P",
     )
@@ -105,7 +107,7 @@ def odds_of(loop: FSMLoop, past: PastSteps, args: SimulateArgs) -> Odds:
     costs = dict(_number(COST, each, loop) for each in args.cost or ())
     takes = dict(_number(TAKES, each, loop) for each in args.takes or ())
     found, missing = {}, []
-    for name in drawn_states(loop):
+    for name in acting_states(loop):
         steps = [step for step in past.steps if step.state == name and step.verdict is not None]
         verdicts = outcomes.get(name) or _shares_of(loop, name, steps)
         if not verdicts:
@@ -128,7 +130,8 @@ def _shares_of(loop: FSMLoop, name: str, steps: Iterable[RunStep]) -> dict[str, 
     if counts:
         return {str(verdict): number for verdict, number in counts.items()}
     state = loop.states[name]
-    return {PASS: 1.0} if state.next is not None and state.on_fail is None else {}
+    is_sure = state.terminal or (state.next is not None and state.on_fail is None)
+    return {verdicts_of(state)[0]: 1.0} if is_sure else {}
 
 
 def _costs(steps: Iterable[RunStep]) -> tuple[float, ...]:
@@ -145,32 +148,46 @@ def _unknown(loop: FSMLoop, past: PastSteps, missing: Sequence[str]) -> UsageErr
     too_few = f"at least {ENOUGH_RUNS} are needed to estimate the outcome of"
     why = "none of them visited" if past.is_enough else too_few
     names = ", ".join(f"`{name}`" for name in missing)
-    options = " ".join(f"--outcome {name}=pass:0.5" for name in missing)
+    options = " ".join(f"--outcome {name}={_first(loop, name)}:0.5" for name in missing)
     return UsageError(
         f"`{loop.name}` has {had}; {why} {names}", f"give your own estimate: {options}"
     )
 
 
+def _first(loop: FSMLoop, name: str) -> str:
+    return verdicts_of(loop.states[name])[0]
+
+
+def _rest(verdicts: Sequence[str], named: Container[str]) -> str:
+    """Return the verdict of a state that gets what is left of its shares."""
+    if FAIL in verdicts:
+        return FAIL if FAIL not in named else PASS
+    others = (each for each in verdicts if each not in named and each not in (ERROR, TIMEOUT))
+    return next(others, verdicts[0])
+
+
 def _outcome(text: str, loop: FSMLoop) -> tuple[str, dict[str, float]]:
-    """Parse `STATE=VERDICT:P,…`; the rest goes to `fail`, or to `pass` if `fail` is given.
+    """Parse `STATE=VERDICT:P,…`; the rest goes to `fail`, or to `pass` if `fail` is given. A state
+    with other verdicts gives the first one that is not given.
 
     Raises `UsageError` for an unknown state or verdict, and if the shares exceed 1.
     """
     state, equals, odds = text.partition("=")
     if not equals:
         raise _not_an_outcome(text)
-    _check_state("--outcome", text, state, loop)
+    _check_state("--outcome", text, state, drawn_states(loop))
     found: dict[str, float] = {}
+    verdicts = verdicts_of(loop.states[state])
     for part in odds.split(","):
         verdict, _, share = part.partition(":")
         found[verdict] = _share(text, share)
-        if verdict not in verdicts_of(loop.states[state]):
-            known = ", ".join(f"`{each}`" for each in verdicts_of(loop.states[state]))
+        if verdict not in verdicts:
+            known = ", ".join(f"`{each}`" for each in verdicts)
             raise UsageError(f"`{state}` never gives the verdict `{verdict}`", f"known: {known}")
     left = 1 - sum(found.values())
     if left < -1e-9:
         raise UsageError(f"`--outcome {text}`: the shares add up to more than 1")
-    rest = FAIL if FAIL not in found else PASS
+    rest = _rest(verdicts, found)
     return state, {**found, rest: found.get(rest, 0) + max(0.0, left)}
 
 
@@ -198,7 +215,7 @@ def _number(option: NumberOption, text: str, loop: FSMLoop) -> tuple[str, float]
     state, equals, amount = text.partition("=")
     if not equals:
         raise UsageError(f"`{option.flag} {text}` is not of the form {option.form}")
-    _check_state(option.flag, text, state, loop)
+    _check_state(option.flag, text, state, acting_states(loop))
     try:
         number = option.read(amount)
     except ValueError:
@@ -226,10 +243,10 @@ COST = NumberOption("--cost", "STATE=USD", "an amount", float)
 TAKES = NumberOption("--takes", "STATE=TIME", "a duration", _seconds)
 
 
-def _check_state(option: str, text: str, state: str, loop: FSMLoop) -> None:
-    """Raise `UsageError` if the loop has no such state with an action; `text` is the option's."""
-    if state not in drawn_states(loop):
-        known = ", ".join(f"`{each}`" for each in drawn_states(loop))
+def _check_state(option: str, text: str, state: str, states: Sequence[str]) -> None:
+    """Raise `UsageError` if the state is not one of these; `text` is the option's."""
+    if state not in states:
+        known = ", ".join(f"`{each}`" for each in states)
         raise UsageError(
             f"`{option} {text}`: the loop has no state `{state}` that runs an action",
             f"known: {known}",

@@ -23,11 +23,17 @@ from little_loops.fsm.schema import (
     ERROR,
     FAIL,
     PASS,
+    PROGRESS,
+    SOFT_VERDICTS,
+    STALL,
+    TARGET,
     TIMEOUT,
+    Convergence,
     Evidence,
     FSMLoop,
     StateConfig,
     VerdictWords,
+    effective_condition,
     transitions,
 )
 from little_loops.fsm.state import Judgement, LoopState, Result
@@ -50,6 +56,8 @@ class StateOdds(NamedTuple):
 
 
 Odds = Mapping[str, StateOdds]
+WORKS = StateOdds({PASS: 1.0})
+"""For the action of a terminal state, whose verdict decides nothing."""
 
 
 class SimulatedRun(NamedTuple):
@@ -70,13 +78,32 @@ def drawn_states(loop: FSMLoop) -> list[str]:
     return [name for name, state in loop.states.items() if _is_drawn(state)]
 
 
+def acting_states(loop: FSMLoop) -> list[str]:
+    """Return the states that can cost something or take time: also terminal ones with an action."""
+    states = loop.states.items()
+    return [name for name, state in states if _is_drawn(state) or state.action is not None]
+
+
 def _is_drawn(state: StateConfig) -> bool:
     return not state.terminal and (state.action is not None or state.condition is not None)
 
 
 def verdicts_of(state: StateConfig) -> list[str]:
-    """Return the verdicts a state can give, those with a transition first."""
-    return list(dict.fromkeys([*transitions(state), PASS, FAIL, ERROR, TIMEOUT]))
+    """Return the verdicts a state can give: those of its condition, then others that have a
+    transition, then errors."""
+    others = [verdict for verdict in transitions(state) if verdict not in SOFT_VERDICTS]
+    return list(dict.fromkeys([*_of_condition(state), *others, ERROR, TIMEOUT]))
+
+
+def _of_condition(state: StateConfig) -> tuple[str, ...]:
+    """Return the verdicts that the condition of a state gives."""
+    match effective_condition(state):
+        case Convergence():
+            return (TARGET, PROGRESS, STALL)
+        case VerdictWords(words=words):
+            return words
+        case _:
+            return (PASS, FAIL)
 
 
 def simulate(loop: FSMLoop, odds: Odds, count: int, seed: int) -> list[SimulatedRun]:
@@ -167,13 +194,14 @@ class DrawnScript:
 
     def verdict(self, state: str) -> str:
         self._visits[state] += 1
-        return _at(self._odds[state].verdicts, self._draws.number(state, self._visits[state]))
+        odds = self._odds.get(state, WORKS).verdicts
+        return _at(odds, self._draws.number(state, self._visits[state]))
 
     def answer(self, run: LoopState, command: RunAction, text: str) -> ScriptedResult:
         """Draw the verdict, cost and duration of an action; add cost and duration to those of its
         state."""
         name = run.current_state
-        verdict, odds = self.verdict(name), self._odds[name]
+        verdict, odds = self.verdict(name), self._odds.get(name, WORKS)
         cost, seconds = self._random.choice(odds.costs), self._random.choice(odds.seconds)
         self.cost_of[name] += cost
         self.seconds_of[name] += seconds
