@@ -1,4 +1,4 @@
-"""The ending of a tree of loops is the one that the tables give.
+"""The ending of a tree of loops and branches is the one that the tables give.
 
 `ending_of` reads the endings of the inner loops and the transitions of the outer ones, and knows
 nothing else; `advance` drives the same tree.
@@ -27,10 +27,20 @@ LONG_MS, LIMIT_S = 9000, 5
 
 
 class Plan(NamedTuple):
-    """A loop: what each of its steps does, an outcome or a loop, and where each verdict leads."""
+    """A loop: what each of its steps does, an outcome, a loop or branches, and where each verdict
+    leads."""
 
-    steps: tuple[str | Plan, ...]
+    steps: tuple[str | Plan | Group, ...]
     targets: tuple[Mapping[Verdict, str], ...]
+
+
+class Group(NamedTuple):
+    """Branches: the loop of each, how many have to pass, and how many run at once."""
+
+    plans: tuple[Plan, ...]
+    join: str | int
+    wide: int
+    fast: bool
 
 
 VERDICT_OF: dict[str, Verdict] = {"0": "pass", "1": "fail", "2": "error", "late": "timeout"}
@@ -79,9 +89,42 @@ def ending_of(plan: Plan) -> Ending:
     return FINAL["done"]
 
 
-def _verdict(step: str | Plan) -> Verdict | Ending:
+def _joined(group: Group) -> Verdict | Ending:
+    """What branches come to that end in their order: an agent that cannot work ends it all, a pause
+    lets the others finish, and nothing that happens after the verdict changes it."""
+    total = len(group.plans)
+    shares = {"all": total, "any": 1, "50%": (total + 1) // 2}
+    need = shares[group.join] if isinstance(group.join, str) else group.join
+    stops_early = group.join != "all" or group.fast
+    stages: list[str] = []
+    pause: Ending | None = None
+    for plan in (*group.plans, None):
+        passed, lost = stages.count("pass"), [each for each in stages if each != "pass"]
+        if stops_early or len(stages) == total:
+            if passed >= need:
+                return "pass"
+            if total - len(lost) < need:
+                is_error = bool(lost) and not passed and not {*lost} - {"error", "timeout"}
+                return "error" if is_error else "fail"
+        if plan is None:
+            break
+        ending = ending_of(plan)
+        if ending[1] in ("auth", "billing"):
+            return ending
+        meant = meaning(*ending)
+        if meant in VERDICTS:
+            stages.append(meant)
+        else:
+            pause = pause or ending
+    assert pause is not None
+    return pause
+
+
+def _verdict(step: str | Plan | Group) -> Verdict | Ending:
     if isinstance(step, str):
         return ENDING_OF.get(step) or VERDICT_OF[step]
+    if isinstance(step, Group):
+        return _joined(step)
     ending = ending_of(step)
     meant = meaning(*ending)
     return next((verdict for verdict in VERDICTS if verdict == meant), ending)
@@ -109,37 +152,50 @@ def _plain(plan: Plan, name: str) -> dict[str, Any]:
     return {"name": name, "initial": "s0", "states": states, **late}
 
 
-def _what_runs(step: str | Plan, name: str) -> dict[str, Any]:
+def _what_runs(step: str | Plan | Group, name: str) -> dict[str, Any]:
     if isinstance(step, Plan):
         return {"loop": _plain(step, name)}
+    if isinstance(step, Group):
+        inner = {
+            f"{name}b{at}": {"loop": _plain(plan, f"b{at}")} for at, plan in enumerate(step.plans)
+        }
+        rule = {"join": step.join, "max_parallel": step.wide, "fail_fast": step.fast}
+        return {"branches": inner, **rule}
     timeout = {"timeout": LIMIT_S} if step == "late" else {}
     return {"action": "/x" if step in ("auth", "billing") else "x", **timeout}
 
 
 class TreeWorld(ScriptedWorld):
-    """A world in which actions do what the plan says, and loops are driven to their ends."""
+    """A world in which actions do what the plan says, and loops are driven to their ends. Children
+    end in the order in which they started."""
 
     def __init__(self, plan: Plan, loop: FSMLoop) -> None:
         super().__init__(loop, ())
         self.plan = plan
+        self.under_way: list[str] = []
 
     def perform(self, run: LoopState, command: Command) -> Happening:
         if isinstance(command, RunChildren):
-            return self._drive_child(command)
+            self.under_way += command.start
+            return self._drive_child(command.state, self.under_way.pop(0))
         if isinstance(command, RunShell | RunAgent):
             self.script = [SAYS[str(self._step(command.job.state))]]
         return super().perform(run, command)
 
-    def _drive_child(self, command: RunChildren) -> Happening:
-        [name] = command.start
-        inner, loop = self._step(name), self.loop.states[name].loop
-        assert isinstance(inner, Plan)
+    def _drive_child(self, state: str, name: str) -> Happening:
+        step, loop = self._step(state), self.loop.states[state].loop
+        if isinstance(step, Group):
+            branches = self.loop.states[state].branches
+            assert branches is not None
+            loop = branches.named[name].loop
+            step = step.plans[int(name.rpartition("b")[2])]
+        assert isinstance(step, Plan)
         assert loop is not None
-        child, _ = begin(TreeWorld(inner, loop))
+        child, _ = begin(TreeWorld(step, loop))
         self._pass(child.ran_ms)
         return ChildEnded(self.now(), name, outcome_of_run(child, {}))
 
-    def _step(self, name: str) -> str | Plan:
+    def _step(self, name: str) -> str | Plan | Group:
         return self.plan.steps[int(name[1:])]
 
 
@@ -156,8 +212,16 @@ def plans(of: st.SearchStrategy[Any]) -> st.SearchStrategy[Plan]:
     return several.map(lambda rows: Plan(*zip(*rows, strict=True)))
 
 
+def groups(of: st.SearchStrategy[Plan]) -> st.SearchStrategy[Group]:
+    joins = st.sampled_from(["all", "all", "any", "50%", 1, 2, 3])
+    several = st.lists(of, min_size=1, max_size=3).map(tuple)
+    return st.builds(Group, several, joins, st.integers(1, 3), st.booleans())
+
+
 leaves = st.one_of(plans(outcomes), st.just(Plan(("loop late",), ({},))))
-trees = st.recursive(leaves, lambda inner: plans(st.one_of(outcomes, inner, inner)), max_leaves=8)
+trees = st.recursive(
+    leaves, lambda inner: plans(st.one_of(outcomes, inner, groups(inner))), max_leaves=8
+)
 
 
 @given(trees)
