@@ -12,6 +12,7 @@ from little_loops.errors import OK, ConflictError, StorageError, UsageError
 from little_loops.fsm.gates import open_gate, refused_target
 from little_loops.fsm.state import Answer, LoopState
 from little_loops.records import NamedTuple
+from little_loops.runs import refusals
 from little_loops.runs.answers import (
     MAX_TEXT_BYTES,
     quoted_answer,
@@ -184,7 +185,7 @@ def _not_open(before: StoredRun) -> UsageError | None:
         why = f"`{name}` is paused ({run.reason}), not waiting for an answer"
         return UsageError(why, f"`ll-loop resume {name}` continues it")
     how = clause_of("running") if is_alive else _how_it_ended(run)
-    why = f"`{name}` is not waiting at a gate: it {how}"
+    why = refusals.not_at_a_gate(name, how).message
     if run.answer is not None:
         why += f"; its last gate was {quoted_answer(run.answer)}"
     help = "`ll-loop resume` opens the gate again" if run.reason == "rejected" else None

@@ -22,6 +22,7 @@ from little_loops.engine.forking import ForkRequest, MadeFork, make_fork
 from little_loops.errors import OK, UsageError
 from little_loops.receipts.run_trees import kept_trees_of
 from little_loops.reporting.escape import visible
+from little_loops.runs import refusals
 from little_loops.runs.project import find_project
 from little_loops.runs.reading import Runs
 from little_loops.runs.stored_run import StoredRun, read_stored
@@ -124,7 +125,7 @@ def _parent(view: RunView) -> StoredRun:
     """Read the run to fork. Raises `UsageError` if nothing of it was recorded."""
     found = None if view.status == "queued" else read_stored(view.files)
     if found is None:
-        raise UsageError(f"`{view.name}` has not started yet")
+        raise UsageError(*refusals.not_started(view.name))
     return found
 
 

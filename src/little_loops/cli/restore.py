@@ -10,6 +10,7 @@ from little_loops.cli.run_views import story_of, view_of
 from little_loops.errors import OK, ConflictError, UsageError
 from little_loops.receipts.file_versions import put_back, version_at
 from little_loops.receipts.run_trees import trees_of
+from little_loops.runs import refusals
 from little_loops.runs.project import find_project
 from little_loops.runs.reading import Runs
 from little_loops.terminal.console import print_json, say
@@ -40,7 +41,7 @@ def main(argv: Sequence[str]) -> int:
     runs = Runs(find_project(os.getcwd()))
     view = view_of(runs, args.loop, args.run)
     if view.is_alive:
-        raise ConflictError(f"`{view.name}` is running", f"`ll-loop stop {view.name}` first")
+        raise ConflictError(*refusals.running(view.name))
     path = _inside(args.path, runs.root)
     story, trees = story_of(runs, view), trees_of(view.files, os.environ)
     file = version_at(story, trees, path, args.step)

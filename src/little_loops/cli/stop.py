@@ -19,6 +19,7 @@ from little_loops.fsm.schema import KILL_GRACE_S, FSMLoop
 from little_loops.fsm.values import duration_text
 from little_loops.records import NamedTuple
 from little_loops.reporting.escape import visible
+from little_loops.runs import refusals
 from little_loops.runs.project import find_project
 from little_loops.runs.reading import Runs
 from little_loops.runs.stopping import Plan, free, stop
@@ -102,10 +103,8 @@ def stop_run(runs: Runs, name: str) -> Stopped:
     before = runs.view(name)
     if before is None or before.holder is None:
         ended = _end_orphans(before)
-        line = f"{name} is not running: {_state_text(before)}" + (
-            f"; ended {ended}" if ended else ""
-        )
-        return Stopped(name, before, False, line)
+        line = refusals.not_running(name, _state_text(before)).message
+        return Stopped(name, before, False, f"{line}; ended {ended}" if ended else line)
     began = time.monotonic()
     plan = plan_for(runs.machine(before))
     was_killed = stop(runs.root, before.holder, plan, has_claim=not before.path)

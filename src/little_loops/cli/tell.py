@@ -11,6 +11,7 @@ from little_loops.errors import OK, UsageError
 from little_loops.fsm.endings import not_resumable
 from little_loops.fsm.evidence import has_agent
 from little_loops.fsm.state import UNFINISHED
+from little_loops.runs import refusals
 from little_loops.runs.folders import data_of
 from little_loops.runs.mailbox import MAX_NOTE_BYTES, MOST_WAITING, post, posted, take_back
 from little_loops.runs.project import find_project
@@ -70,10 +71,8 @@ def _checked_run(runs: Runs, name: str) -> RunView:
     if view is None:
         raise no_such_run(name)
     if not _can_get_notes(view):
-        raise UsageError(
-            f"`{name}` {clause_of(view.status)}, so no agent would get the note",
-            f"`ll-loop run {name}` starts it again" if view.has_file else None,
-        )
+        clause = clause_of(view.status)
+        raise UsageError(*refusals.not_for_notes(name, clause, has_file=view.has_file))
     if runs.starts_others(view):
         paths = [each.name for each in runs.children(view) if each.is_alive]
         listed = ", ".join(f"`{path}`" for path in paths)
@@ -83,7 +82,7 @@ def _checked_run(runs: Runs, name: str) -> RunView:
         )
     machine = runs.machine(view)
     if machine is not None and not has_agent(machine):
-        raise UsageError(f"`{name}` has no agent that could get the note")
+        raise UsageError(*refusals.without_agent(name))
     return view
 
 

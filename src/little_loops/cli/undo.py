@@ -13,6 +13,7 @@ from little_loops.errors import FAILED, OK, ConflictError, UsageError
 from little_loops.fsm.path_text import path_text
 from little_loops.fsm.step_trees import has_step, project_before, trees_after
 from little_loops.receipts.run_trees import kept_trees_of
+from little_loops.runs import refusals
 from little_loops.runs.project import find_project
 from little_loops.runs.reading import Runs
 from little_loops.runs.view import RunView
@@ -56,9 +57,9 @@ def main(argv: Sequence[str]) -> int:
     _refuse_child(view)
     entries = list(runs.events(view))
     if view.is_alive:
-        raise ConflictError(f"`{view.name}` is running", f"`ll-loop stop {view.name}` first")
+        raise ConflictError(*refusals.running(view.name))
     if view.summary is None:
-        raise UsageError(f"`{view.name}` cannot be read: {view.damage}")
+        raise UsageError(*refusals.unreadable(view.name, view.damage))
     trees = kept_trees_of(view.files, view.summary.run, os.environ)
     goal = _goal(entries, args.to, view.name)
     with undoing(runs.root, view, entries, trees, os.environ) as undo:
@@ -73,12 +74,7 @@ def _refuse_child(view: RunView) -> None:
     """Raise `UsageError` for a run that another one has started: what came after it may depend on
     what it changed."""
     if view.path:
-        parent = view.root_name
-        raise UsageError(
-            f"`{view.name}` was started by `{parent}`, and cannot be undone alone",
-            f"`ll-loop undo {parent}` undoes both; `--to STEP` goes back to one of the steps of"
-            f" `{parent}`",
-        )
+        raise UsageError(*refusals.undone_with(view.name, view.root_name))
 
 
 def _goal(entries: Sequence[Entry], step: int | None, name: str) -> Goal:

@@ -6,6 +6,7 @@ import os
 
 from little_loops.errors import UsageError
 from little_loops.fsm.state import UNFINISHED
+from little_loops.runs import refusals
 from little_loops.runs.project import is_run_name, loop_files
 from little_loops.runs.reading import Runs
 
@@ -28,11 +29,7 @@ def root_named(argument: str, root: str) -> str:
     has started."""
     name = run_named(argument, root)
     if "/" in name:
-        first = name.partition("/")[0]
-        raise UsageError(
-            f"`{name}` was started by `{first}`, and continues with it",
-            f"`ll-loop resume {first}` continues both",
-        )
+        raise UsageError(*refusals.continues_with(name, name.partition("/")[0]))
     return name
 
 

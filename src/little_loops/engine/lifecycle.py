@@ -699,7 +699,9 @@ def _changed_context(before: StoredRun, loop: FSMLoop | None) -> Mapping[str, An
 
 def check_resumable(name: str, loop: FSMLoop, run: LoopState) -> None:
     if why := not_resumable(loop, run):
-        raise UsageError(f"nothing to resume in `{name}`: {why}")
+        from little_loops.runs.refusals import nothing_to_resume  # most can be resumed
+
+        raise UsageError(*nothing_to_resume(name, why))
 
 
 def end_orphans(

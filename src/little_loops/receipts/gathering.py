@@ -20,6 +20,7 @@ from little_loops.receipts.run_trees import TreesAndRules, guarded_files, trees_
 from little_loops.receipts.statement import File, write
 from little_loops.receipts.story import Story, masked
 from little_loops.reporting.masking import Masker
+from little_loops.runs import refusals
 from little_loops.runs.folders import open_file
 from little_loops.runs.imported import read_imported
 from little_loops.runs.layout import EVENTS
@@ -40,7 +41,7 @@ def make_receipt(runs: Runs, view: RunView, environ: Mapping[str, str]) -> bytes
     seal is missing or does not match; `StoreError` if its trees cannot be read.
     """
     if view.is_alive:
-        raise UsageError(f"`{view.name}` is still running", "a receipt is for a run that has ended")
+        raise UsageError(*refusals.no_receipt_yet(view.name))
     if view.damage is not None:
         raise UsageError(view.damage)
     machine, log = runs.machine(view), event_log(view)

@@ -443,9 +443,10 @@ def _explain_elsewhere(wanted: Holder, blocker: Blocker) -> tuple[str, str]:
 
 
 def _explain_same_name(wanted: Holder, blocker: Blocker) -> tuple[str, str]:
-    name, process = wanted.name, _process(wanted, blocker.holder)
-    message = f"Cannot start '{name}' - it is already {blocker.doing} ({process})"
-    return message, f"`ll-loop status {name}` shows it, `ll-loop stop {name}` ends it"
+    from little_loops.runs.refusals import already  # few runs are refused
+
+    message, help = already(wanted.name, blocker.doing, _process(wanted, blocker.holder))
+    return message, help or ""
 
 
 def _explain_overlap(

@@ -19,9 +19,9 @@ from little_loops.runs.journal import LONGEST_LINE, parse
 from little_loops.runs.layout import RunFiles
 
 CHUNK = 4 << 20
+# A line break is found five times as fast as the beginning of a line.
 _TAKEN = re.compile(
-    rb'^\{"event":"(?:transition","from":"([\w-]+)","to":"([\w-]+)"|state_enter","state":"([\w-]+)")',
-    re.MULTILINE,
+    rb'\n\{"event":"(?:transition","from":"([\w-]+)","to":"([\w-]+)"|state_enter","state":"([\w-]+)")'
 )
 
 
@@ -47,7 +47,7 @@ def counts_of(files: RunFiles, before: Counts | None = None) -> Counts:
         visits, taken, offset = Counter(before.visits), Counter(before.taken), before.offset
         for piece in _whole_lines(descriptor, offset):
             offset += len(piece)
-            for source, target, state in _TAKEN.findall(piece):
+            for source, target, state in _TAKEN.findall(b"\n" + piece):
                 if state:
                     visits[state.decode()] += 1
                 else:

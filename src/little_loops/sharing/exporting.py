@@ -20,6 +20,7 @@ from little_loops.receipts.chain import chain_of
 from little_loops.receipts.run_trees import trees_of
 from little_loops.records import NamedTuple
 from little_loops.reporting.masking import merged_spans
+from little_loops.runs import refusals
 from little_loops.runs.folders import folder_of
 from little_loops.runs.imported import Imported, MaskedParts, read_imported
 from little_loops.runs.layout import CHILDREN, DATA, RULES, RUN_JSON, SECRETS, RunFiles
@@ -175,7 +176,7 @@ def _read(files: RunFiles, place: str = "") -> RunContent:
     stored = read_stored(files)
     folder = folder_of(files)
     if stored is None or folder is None:
-        raise UsageError(f"`{files.name}` has recorded nothing yet")
+        raise UsageError(*refusals.nothing_recorded(files.name))
     with folder:
         log = folder.read(files.base + EVENTS_SUFFIX, LIMITS[EVENTS])
         text = folder.read(files.base + LOG_SUFFIX, LIMITS[LOG])

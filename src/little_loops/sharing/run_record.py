@@ -12,6 +12,7 @@ from little_loops.errors import StorageError, UsageError
 from little_loops.fsm.events import Entry
 from little_loops.fsm.schema import FSMLoop
 from little_loops.records import NamedTuple
+from little_loops.runs import refusals
 from little_loops.runs.outputs import Outputs, open_outputs
 from little_loops.runs.reading import Runs
 from little_loops.runs.stored_run import read_stored
@@ -40,7 +41,7 @@ def open_record(runs: Runs, view: RunView, environ: Mapping[str, str]) -> Iterat
     if view.damage is not None:
         raise UsageError(view.damage)
     if machine is None:
-        raise UsageError(f"`{view.name}` has recorded nothing yet")
+        raise UsageError(*refusals.nothing_recorded(view.name))
     try:
         stored = read_stored(view.files)
     except StorageError:

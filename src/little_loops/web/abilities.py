@@ -13,7 +13,8 @@ from little_loops.fsm.evidence import has_agent
 from little_loops.fsm.gates import open_gate
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import UNFINISHED
-from little_loops.records import NamedTuple
+from little_loops.runs import refusals
+from little_loops.runs.refusals import Refusal
 from little_loops.runs.view import RunView
 from little_loops.terminal.durations import now_ms
 from little_loops.terminal.summaries import clause_of, since
@@ -21,11 +22,6 @@ from little_loops.web.security import Policy
 
 READ_ONLY = "the server was started with `--read-only`"
 NO_EDIT = "loop files cannot be changed here"
-
-
-class Refusal(NamedTuple):
-    message: str
-    help: str | None = None
 
 
 Check = Callable[[RunView, FSMLoop | None, bool], Refusal | None]
@@ -80,30 +76,25 @@ def can_run(policy: Policy, problem: str | None, fix: str | None) -> dict[str, A
 def _stop(view: RunView, _: FSMLoop | None, __: bool) -> Refusal | None:
     if view.holder is not None:
         return None
-    return Refusal(f"{view.name} is not running: {since(view, now_ms())}")
+    return refusals.not_running(view.name, since(view, now_ms()))
 
 
 def _resume(view: RunView, machine: FSMLoop | None, is_newest: bool) -> Refusal | None:
     name = view.name
     if view.path:
-        return Refusal(
-            f"`{name}` was started by `{view.root_name}`, and continues with it",
-            f"`ll-loop resume {view.root_name}` continues both",
-        )
+        return refusals.continues_with(name, view.root_name)
     if view.is_alive:
         pid = view.holder.pid if view.holder else 0
-        return Refusal(
-            f"Cannot start '{name}' - it is already {view.status} (pid {pid})",
-            f"`ll-loop status {name}` shows it, `ll-loop stop {name}` ends it; `--queue` waits for it",
-        )
+        message, help = refusals.already(name, view.status, f"pid {pid}")
+        return Refusal(message, f"{help}; `--queue` waits for it")
     if not is_newest:
-        return _not_newest(view)
+        return refusals.run_again(view.name)
     if view.summary is None:
         return None if view.damage is None or view.status == "damaged" else Refusal(view.damage)
     why = NOTHING_TO_RESUME.get((view.status, view.reason or ""))
     if why is not None:
         state = view.summary.current_state
-        return Refusal(f"nothing to resume in `{name}`: {why.format(state=state)}")
+        return refusals.nothing_to_resume(name, why.format(state=state))
     return None
 
 
@@ -113,47 +104,41 @@ def _answer(view: RunView, _: FSMLoop | None, is_newest: bool) -> Refusal | None
         how = clause_of("running") if view.is_alive else clause_of(view.status)
         if view.is_crashed:
             how = "was interrupted (crashed)"
-        return Refusal(f"`{name}` is not waiting at a gate: it {how}")
-    return None if is_newest else _not_newest(view)
+        return refusals.not_at_a_gate(name, how)
+    return None if is_newest else refusals.run_again(view.name)
 
 
 def _tell(view: RunView, machine: FSMLoop | None, is_newest: bool) -> Refusal | None:
     name = view.name
     can_get = view.is_alive or view.status in UNFINISHED or _resume(view, machine, True) is None
     if view.summary is None or not can_get:
-        help = f"`ll-loop run {name}` starts it again" if view.has_file else None
-        return Refusal(f"`{name}` {clause_of(view.status)}, so no agent would get the note", help)
+        return refusals.not_for_notes(name, clause_of(view.status), has_file=view.has_file)
     if not is_newest:
-        return _not_newest(view)
+        return refusals.run_again(view.name)
     if machine is not None and not has_agent(machine):
-        return Refusal(f"`{name}` has no agent that could get the note")
+        return refusals.without_agent(name)
     return None
 
 
 def _fork(view: RunView, _: FSMLoop | None, __: bool) -> Refusal | None:
     if view.status == "queued" or view.summary is None:
-        return Refusal(f"`{view.name}` has not started yet")
+        return refusals.not_started(view.name)
     return None
 
 
 def _undo(view: RunView, _: FSMLoop | None, __: bool) -> Refusal | None:
-    name, parent = view.name, view.root_name
     if view.path:
-        return Refusal(
-            f"`{name}` was started by `{parent}`, and cannot be undone alone",
-            f"`ll-loop undo {parent}` undoes both; `--to STEP` goes back to one of the steps of"
-            f" `{parent}`",
-        )
+        return refusals.undone_with(view.name, view.root_name)
     if view.is_alive:
-        return Refusal(f"`{name}` is running", f"`ll-loop stop {name}` first")
+        return refusals.running(view.name)
     if view.summary is None:
-        return Refusal(f"`{name}` cannot be read: {view.damage}")
+        return refusals.unreadable(view.name, view.damage)
     return None
 
 
 def _receipt(view: RunView, _: FSMLoop | None, __: bool) -> Refusal | None:
     if view.is_alive:
-        return Refusal(f"`{view.name}` is still running", "a receipt is for a run that has ended")
+        return refusals.no_receipt_yet(view.name)
     return None if view.damage is None else Refusal(view.damage)
 
 
@@ -161,12 +146,8 @@ def _report(view: RunView, _: FSMLoop | None, __: bool) -> Refusal | None:
     if view.damage is not None:
         return Refusal(view.damage)
     if view.status == "queued":
-        return Refusal(f"`{view.name}` has recorded nothing yet")
+        return refusals.nothing_recorded(view.name)
     return None
-
-
-def _not_newest(view: RunView) -> Refusal:
-    return Refusal(f"`{view.name}` has run again since", "only its last run can be continued")
 
 
 CHECKS: dict[str, Check] = {

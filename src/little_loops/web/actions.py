@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from little_loops.records import NamedTuple
+from little_loops.runs import refusals
 from little_loops.runs.layout import RunFiles
 from little_loops.runs.project import is_run_name
 from little_loops.web.commands import command_name, refused, result_of, run_command
@@ -247,12 +248,7 @@ def _latest(site: Site, query: Query) -> FoundRun:
 
     found = site.run(query.path["run"])
     if not is_newest(found):
-        raise ApiError(
-            409,
-            "refused",
-            f"`{found.view.name}` has run again since",
-            "only its last run can be continued",
-        )
+        raise ApiError(409, "refused", *refusals.run_again(found.view.name))
     return found
 
 

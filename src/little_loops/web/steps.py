@@ -34,9 +34,10 @@ from little_loops.records import NamedTuple
 from little_loops.reporting.escape import visible
 from little_loops.reporting.masking import Masker
 from little_loops.runs.outputs import Outputs, open_outputs
+from little_loops.runs.refusals import Refusal
 from little_loops.runs.steps import RunStep, steps_of
 from little_loops.runs.view import RunView
-from little_loops.web.abilities import Refusal, abilities, can
+from little_loops.web.abilities import abilities, can
 from little_loops.web.errors import not_found
 from little_loops.web.graph import kind_of
 from little_loops.web.questions import Query, Question
