@@ -468,7 +468,7 @@ def by_form(page: Any, operation: SetField | RemoveField) -> None:
         return
     field = page.get_by_label(name, exact=True)
     if field.count() == 0:
-        page.locator(".add-field").first.select_option(name)
+        page.locator(".add-field").last.select_option(name)  # those before are of nested fields
     field.fill(str(operation.value))
     field.blur()
 
