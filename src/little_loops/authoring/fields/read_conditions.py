@@ -91,6 +91,12 @@ def has_source(given: dict[str, Any]) -> bool:
     return bool(inner) and all(has_source(each) for each in inner)
 
 
+def has_judge(given: dict[str, Any]) -> bool:
+    """Return whether a condition is a judge, or a list that ends with one."""
+    last = given["of"][-1] if given.get("type") == "all" else given
+    return bool(last.get("type") == JUDGE)
+
+
 def _type_name(reader: Reader, node: Map, label: str) -> Any:
     """Return the condition's type, `exit_code` by default; INVALID if there is no such type."""
     written = node.get("type")

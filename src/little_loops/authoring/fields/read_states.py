@@ -38,7 +38,7 @@ from little_loops.authoring.fields.kinds import (
     SubLoop,
     Whole,
 )
-from little_loops.authoring.fields.read_conditions import has_source, written_words
+from little_loops.authoring.fields.read_conditions import has_judge, has_source, written_words
 from little_loops.authoring.fields.read_values import INVALID, fits
 from little_loops.authoring.fields.table import (
     COMMANDS,
@@ -389,5 +389,8 @@ def _needs_something_to_judge(reader: Reader, key: Text, given: dict[str, Any], 
     elif not has_source(condition):
         message = f"{where} has no `action`, and its condition no `source`"
         help = "add `action: …`, or `source: …` to judge an earlier result"
+        if has_judge(condition):
+            message = f"{where} has a `judge`, but no `action`"
+            help = "add `action: …`; a judge gives a second opinion on the result of its own state"
         reader.report("LL119", message, key.mark, help)
         reader.spoiled.add("action")
