@@ -86,6 +86,24 @@ def test_protected_files_need_a_repository_and_any_will_do(project: Project):
     assert project.ll("validate", "ralph", env=environ(project)).returncode == 0
 
 
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        pytest.param("codex", "checked 1 loop: no problems\n", id="codex"),
+        pytest.param(
+            "command", "0 errors, 1 warning in 1 file\n", id="a program that counts nothing"
+        ),
+    ],
+)
+def test_another_agent_is_named_as_the_page_says(project: Project, name: str, told: str):
+    hosts = re.findall(r"`host: (\{.*?\})`", PAGE.text)
+    (host,) = (each for each in hosts if f"name: {name}," in each)
+    text = re.sub(r"host: .*", f"host: {host}", LOOPS[".loops/ralph.yaml"])
+    written(project, "ralph", text.replace("max_cost_usd: 5", "max_tokens: 5000000"))
+    project.git("init", "-q")
+    assert project.ll("validate", "ralph", env=environ(project)).stdout.endswith(told)
+
+
 @pytest.mark.parametrize("code", [1, 2, 101, 125])
 def test_a_check_that_fails_leads_to_the_agent_whose_edit_of_a_test_is_undone(
     project: Project, code: int

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import signal
 
@@ -154,6 +155,8 @@ def test_arguments_for_the_agent_that_works_are_not_those_of_the_judge(judged, n
     assert done.returncode == 0, done.stdout + done.stderr
     lines = (judged.home / f"argv-{name}").read_text().splitlines()
     assert [args in line for line in lines] == [True, False, True, False]
+    sessions = re.findall(r"--session-id=(\S+)", "\n".join(lines))
+    assert len(set(sessions)) == (4 if name == "claude" else 0)  # each turn has a fresh one
 
 
 @pytest.mark.parametrize("name", ["claude", "codex"])
