@@ -171,6 +171,26 @@ def test_a_wish_becomes_a_loop_that_is_valid_seen_and_agreed_to(stage: Stage):
     assert stage.file("hello.txt") == "hello\n"
 
 
+@pytest.mark.parametrize("approved", [True, False])
+def test_one_approval_at_most_is_needed_before_a_loop_is_shown(stage: Stage, approved: bool):
+    """That of running the check once, to see what it prints; nothing else is asked."""
+    stage.write("Makefile", "test:\n\tfalse\n")
+    steps = (
+        Call("Glob", {"pattern": "*"}),
+        Call("Read", {"file_path": str(stage.root / "Makefile")}),
+        *(bash("make test"), bash("ll-loop help loops"), bash("ll-loop list")),
+        *(validate(DRAFT), bash("ll-loop explain LL102"), validate(CORRECTED)),
+    )
+    model = stage.play(Rule("The goal: make test passes", *steps, Say(CORRECTED)))
+    allow = ("Bash(make test)",) if approved else ()
+
+    shown = converse(stage, "/ll:create-loop make test passes", allow)
+
+    assert len(model.asked) == len(steps) + 1
+    assert "checked 1 loop: no problems" in results_in(model.asked[-1].body)
+    assert len(shown.denials) == (0 if approved else 1)
+
+
 def validate(draft: str) -> Call:
     return bash(f"ll-loop validate - <<'END'\n{draft}END")
 
