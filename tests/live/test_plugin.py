@@ -304,6 +304,22 @@ def test_inside_a_relay_it_does_one_turn_and_starts_nothing(stage: Stage):
     assert [path.parent.name for path in runs] == ["old"]
 
 
+def test_in_any_other_loop_it_can_tell_that_a_run_has_started_it(stage: Stage):
+    """There is no `metadata_path:` here, so it asks for the run, and may."""
+    planned(stage)
+    plain = AGENT.replace("name: agent", "name: plain")
+    stage.loop("plain", plain.replace("/ll:offer-loop", "/ll:implement specs/886"))
+    model = stage.play(
+        Rule("with a relay: specs/886", bash("printenv LL_RUN_ID"), Say("One turn is done."))
+    )
+
+    ran = stage.ll("run", "plain")
+
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "metadata_path: " not in texts_of(model.asked[0].body)
+    assert results_in(model.asked[1].body) == stage.events("plain")[0]["run"]
+
+
 def test_a_session_does_not_end_while_the_check_fails(stage: Stage):
     stage.loop("fix", "{name: fix, paradigm: goal, goal: x, tools: [test -s hello.txt, make]}")
     model = stage.play(
