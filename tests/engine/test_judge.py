@@ -113,6 +113,13 @@ def test_an_answer_that_rests_on_an_invented_line_is_an_error(judged):
     assert turns(judged) == ["codex", "codex"]
 
 
+def test_a_judge_that_takes_too_long_is_ended_and_asked_once_more(judged):
+    judged.loop("fix", LOOP.replace("host: codex}", "host: codex, timeout: 1s}"))
+    stage(judged, "codex", "exec sleep 600\n")
+    done = judged.ll("run", "fix", env=environ(judged))
+    assert (done.returncode, said(judged)) == (1, ["error: ran out of time"] * 2)
+
+
 def test_it_may_only_read_and_gets_the_diff_as_data(judged):
     stage(judged, "codex", VETO, AGREES)
     folder = judged.home / "bin"
