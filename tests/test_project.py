@@ -123,32 +123,38 @@ def test_no_two_classes_have_the_same_name():
 
 # Names of variables that hold an event, an entry of a log, or one of their JSON objects.
 RECORDS = ("record", "event", "entry", "fields")
+# Keys that only an entry of a log has, whatever the variable is called.
+KEYS = ("event", "ts")
 
 
 def reads_a_key(node: ast.expr) -> bool:
     """Return whether this is `record["…"]`, `record.get("…")` or `"…" in record`."""
     match node:
-        case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=str())):
-            return name in RECORDS
+        case ast.Subscript(value=read, slice=ast.Constant(value=str(key)), ctx=ast.Load()):
+            return _is_record(read) or key in KEYS
         case ast.Call(
-            func=ast.Attribute(value=ast.Name(id=name), attr="get"),
-            args=[ast.Constant(value=str()), *_],
+            func=ast.Attribute(value=read, attr="get"),
+            args=[ast.Constant(value=str(key)), *_],
         ):
-            return name in RECORDS
+            return _is_record(read) or key in KEYS
         case ast.Compare(
             left=ast.Constant(value=str()),
             ops=[ast.In() | ast.NotIn()],
-            comparators=[ast.Name(id=name)],
+            comparators=[read],
         ):
-            return name in RECORDS
+            return _is_record(read)
         case _:
             return False
+
+
+def _is_record(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id in RECORDS
 
 
 # Other objects with these names: the nodes of a loop file, the fields of a definition, what an agent
 # or git prints, a claim, a slot. The journal looks at the two keys that make a line an event.
 OTHER_RECORDS = {
-    *("authoring.edits.plan", "authoring.paradigms.check_fix", "fsm.notices", "fsm.schema"),
+    *("authoring.edits.plan", "authoring.paradigms.check_fix", "fsm.schema"),
     "hosts.claude_reader",
     *("relay.turns", "runs.entries", "runs.holders", "runs.journal", "spending.slots"),
     *("trees.worktrees",),

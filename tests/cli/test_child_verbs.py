@@ -384,7 +384,7 @@ def test_a_run_with_branches_is_the_same_elsewhere(branched, tmp_path):
         2,
         "",
         (
-            "error: `three/acts/lint` is a single action of `three`, and no run of its own\n"
+            "error: `three/acts/lint` is a single action of `three`, not a run of its own\n"
             "   = help: `ll-loop export three` exports both\n"
         ),
     )

@@ -170,7 +170,7 @@ def test_addresses_that_are_wrong(to, message):
     ("to", "help"),
     [
         ("https://host/${env.X", "close it with `}`, or write `$${` for a literal `${`"),
-        ("https://host/${context.x}", "in an address, only `${env.NAME}` is"),
+        ("https://host/${context.x}", "in an address, only `${env.NAME}` is filled in"),
         ("./tell.sh ${env.X}", "a command reads variables itself: `$X`"),
     ],
 )

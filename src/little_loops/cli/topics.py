@@ -140,7 +140,7 @@ CODES = {
     FAILED: "the run failed, or a file could not be read or written",
     USAGE: "a mistake on the command line or in a loop file; nothing was run",
     LIMIT: "a limit was reached: iterations, time, cost or tokens; or the time of `wait`; "
-    "or it cannot be told: `check` could not judge, or `verify` found other files",
+    "or there is no answer: `check` could not judge, or `verify` found other files",
     PAUSED: "the run is waiting for you: a context handoff, a review, or a budget",
     CONFLICT: "another run has the same name or an overlapping scope",
     STOPPED_BY_ACTION: "an action printed LOOP_STOP: the run ended early, which is not a success",
@@ -202,7 +202,7 @@ READ = {
     "LL_ASCII": "print words instead of symbols",
     "LL_HEARTBEAT": "without a terminal: seconds between reports about silent actions; 0: none",
     "LL_ALLOW_SKIP_PERMISSIONS": "1: agents may skip permission prompts, as with the flag",
-    "LL_CHECK_ON_STOP": "a loop: with the plugin, Claude Code goes on while its check fails",
+    "LL_CHECK_ON_STOP": "a loop: with the plugin, Claude Code keeps working while its check fails",
     "IS_SANDBOX": "1: `claude` may skip permission prompts as root",
     "LL_TRACEBACK": "1: show where in ll-loop a bug occurred",
     "MAX_ITERATIONS": "the maximum number of turns of a relay; overrides its file",

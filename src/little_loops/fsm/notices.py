@@ -162,7 +162,10 @@ def _wrong_template(to: str) -> tuple[str, str] | None:
     except TemplateError as error:
         return error.message, error.help or "write `${env.NAME}`"
     if others:
-        return f"`{others[0]}` is not filled in here", "in an address, only `${env.NAME}` is"
+        return (
+            f"`{others[0]}` is not filled in here",
+            "in an address, only `${env.NAME}` is filled in",
+        )
     return None
 
 

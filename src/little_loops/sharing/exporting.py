@@ -106,7 +106,7 @@ def export_run(
         )
     if view.path and (loop := runs.machine(view)) is not None and loop.paradigm == BRANCH:
         raise UsageError(
-            f"`{view.name}` is a single action of `{view.root_name}`, and no run of its own",
+            f"`{view.name}` is a single action of `{view.root_name}`, not a run of its own",
             f"`ll-loop export {view.root_name}` exports both",
         )
     with runs.frozen():
@@ -390,7 +390,7 @@ class _Packing:
             raise DamagedRun(f"`{name}` cannot be exported: {wrong}") from None
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise DamagedRun(
-                f"`{name}` cannot be exported: its log makes no sense ({error})"
+                f"`{name}` cannot be exported: its log is inconsistent ({error})"
             ) from None
 
     def _check_no_secret_left(self) -> None:
@@ -402,7 +402,7 @@ class _Packing:
             ):
                 raise UsageError(
                     f"`{name}` of the run file would contain a secret that cannot be masked",
-                    "if it is none, unset the variable that has this value for the export",
+                    "if it is not a secret, unset the variable with this value while you export",
                 )
 
 

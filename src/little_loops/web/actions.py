@@ -112,7 +112,7 @@ def _option(body: Mapping[str, Any], name: str, field: OptionField) -> Iterator[
     if value is None:
         return
     if not isinstance(value, field.kind) or (isinstance(value, bool) and field.kind is not FLAG):
-        raise bad_request(f"`{name}` has a wrong type")
+        raise bad_request(f"`{name}` has the wrong type")
     if field.kind is FLAG:
         if value:
             yield field.option

@@ -69,7 +69,7 @@ def _items(reader: Reader, node: List, label: str) -> Any:
 
 def _too_many(reader: Reader, count: int, node: Node) -> Any:
     message = f"{count:,} branches; a state can have at most {MOST_BRANCHES:,}"
-    return reader.report("LL222", message, node.mark, "leave some out")
+    return reader.report("LL222", message, node.mark, "remove some of them")
 
 
 def matrix(reader: Reader, kind: Matrix, node: Node, label: str) -> Any:

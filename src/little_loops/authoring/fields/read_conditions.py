@@ -60,7 +60,7 @@ def words(reader: Reader, kind: Words, node: Node, label: str) -> Any:
         return reader.report("LL111", f"{label} is empty", node.mark)
     if len(node.items) > MOST_WORDS:
         message = f"{label} has {len(node.items):,} items; at most {MOST_WORDS} are allowed"
-        return reader.report("LL123", message, node.items[MOST_WORDS].mark, "leave some out")
+        return reader.report("LL123", message, node.items[MOST_WORDS].mark, "remove some of them")
     found: list[str] = []
     for item in node.items:
         word = values.text(reader, _STR, item, f"an item in {label}")

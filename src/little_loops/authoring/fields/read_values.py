@@ -302,7 +302,7 @@ def list_of(reader: Reader, kind: ListOf, node: Node, label: str) -> Any:
         return reader.report("LL111", f"{label} is empty", node.mark)
     if len(node.items) > kind.most:
         message = f"{label} has {len(node.items):,} items; at most {kind.most:,} are allowed"
-        return reader.report("LL123", message, node.items[kind.most].mark, "leave some out")
+        return reader.report("LL123", message, node.items[kind.most].mark, "remove some of them")
     items = [reader.read(kind.item, item, f"an item in {label}") for item in node.items]
     return [item for item in items if item is not INVALID]
 
