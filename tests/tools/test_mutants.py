@@ -8,6 +8,7 @@ from textwrap import dedent
 
 import pytest
 
+from tools.mutants.__main__ import EXPECTED as SURVIVORS
 from tools.mutants.children import Task, outcomes
 from tools.mutants.modules import Module, pure_modules, read_settings, sample
 from tools.mutants.mutators import mutants
@@ -297,3 +298,11 @@ def test_nothing_tried_is_no_failure():
 def test_the_survivors_of_a_report_are_found_wherever_their_lines_are_now():
     text = "3 of 5: a.py:9: f: x -> y\nsurvived: a.py:9: f: x -> y\nexpected: a.py:1: g: 1 -> 2  # why\n"
     assert read_survivors(text) == {("a.py", "f: x -> y")}
+
+
+def test_every_survivor_that_is_listed_still_exists():
+    modules = pure_modules(read_settings())
+    listed = read_expected(SURVIVORS.read_text())
+    present = {(module.path, mutant.title) for module in modules for mutant in module.mutants}
+    assert listed.keys() - present == set()
+    assert all(listed.values()), "each has a reason"
