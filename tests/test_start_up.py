@@ -72,6 +72,7 @@ STARTING = {"selectors", "subprocess", "threading"} if sys.platform == "linux" e
 OF_OTHER_LOOPS = {
     *("little_loops.templates.shell.reader", "little_loops.templates.shell.refusals"),
     *("little_loops.engine.judging", "little_loops.fsm.signal_detector"),
+    "little_loops.engine.resuming",
     *("little_loops.engine.handoff_handler", "little_loops.engine.spawn_session"),
     *("little_loops.fsm.hooks", "little_loops.runs.imported", "little_loops.runs.reading"),
     *("little_loops.fsm.handoffs", "little_loops.fsm.train"),

@@ -19,7 +19,7 @@ from typing import Any
 
 from little_loops.authoring.loop_tests import LoopTest
 from little_loops.definitions.test_files import read_tests, tests_of
-from little_loops.engine import lifecycle
+from little_loops.engine import lifecycle, resuming
 from little_loops.engine.lifecycle import RunRequest
 from little_loops.engine.local_world import Services
 from little_loops.engine.loop_tests import GivenScript
@@ -378,7 +378,7 @@ def _in_process(root: str, loop: FSMLoop | None) -> None:
             services = Services({"PATH": os.environ["PATH"]}, stop=stop, owns_process=True)
             request = RunRequest(root, "outer")
             if loop is None:
-                lifecycle.resume(None, request, services)
+                resuming.resume(None, request, services)
             else:
                 lifecycle.start(loop, request, services)
         finally:

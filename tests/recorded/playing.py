@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 from little_loops.engine.action_output import kept_output
 from little_loops.engine.drive import ActionOutcome
-from little_loops.engine.lifecycle import RunOutcome, RunRequest, resume, start
+from little_loops.engine.lifecycle import RunOutcome, RunRequest, start
 from little_loops.engine.local_world import Services
+from little_loops.engine.resuming import resume
 from little_loops.errors import LittleLoopsError
 from little_loops.fsm.commands import Job, RunAction
 from little_loops.fsm.schema import FSMLoop

@@ -12,9 +12,10 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from little_loops.engine.drive import ActionOutcome, Performers
-from little_loops.engine.lifecycle import RunOutcome, RunRequest, resume, start
+from little_loops.engine.lifecycle import RunOutcome, RunRequest, start
 from little_loops.engine.local_world import LocalWorld, Services
 from little_loops.engine.resolve import fill
+from little_loops.engine.resuming import resume
 from little_loops.errors import LittleLoopsError, StorageError
 from little_loops.fsm.commands import RunAction, RunAgent, RunBuiltin, RunShell
 from little_loops.fsm.happenings import ActionEnded

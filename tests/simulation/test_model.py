@@ -27,7 +27,7 @@ from hypothesis.stateful import (
 
 from little_loops.cli.resume import ResumeArgs, chosen_definition
 from little_loops.definitions.loading import load_loop
-from little_loops.engine.lifecycle import check_resumable
+from little_loops.engine.resuming import check_resumable
 from little_loops.errors import ConflictError, DamagedRun, LittleLoopsError, UsageError
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import UNFINISHED

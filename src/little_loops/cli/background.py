@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from little_loops.engine.lifecycle import RunOutcome, RunRequest, resume, start
+from little_loops.engine.lifecycle import RunOutcome, RunRequest, start
 from little_loops.engine.local_world import Services
 from little_loops.engine.request_data import request_from
 from little_loops.errors import LittleLoopsError
@@ -57,6 +57,8 @@ def _carry_out(wanted: dict[str, Any], request: RunRequest, services: Services) 
     """Start or resume the run of a request."""
     loop = None if wanted["loop"] is None else FSMLoop.from_dict(wanted["loop"])
     if wanted["verb"] == "resume":
+        from little_loops.engine.resuming import resume  # a start needs none of it
+
         return resume(loop, request, services)
     assert loop is not None, "a start brings its machine"
     return start(loop, request, services)

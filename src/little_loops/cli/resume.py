@@ -20,7 +20,8 @@ from little_loops.cli.options import (
 from little_loops.cli.run_warnings import show_warnings
 from little_loops.definitions.loading import context_overrides, with_host
 from little_loops.definitions.run_names import only_unfinished, root_named, run_named
-from little_loops.engine.lifecycle import RunRequest, resume
+from little_loops.engine.lifecycle import RunRequest
+from little_loops.engine.resuming import resume
 from little_loops.errors import OK, DefinitionError, Problem, UsageError
 from little_loops.fsm.endings import not_resumable
 from little_loops.fsm.schema import FSMLoop

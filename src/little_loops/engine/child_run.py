@@ -249,6 +249,8 @@ def _resume(
     world: LocalWorld, spec: ChildSpec, stored: StoredRun, services: Services, pipe: int
 ) -> None:
     """Continue a child where it was interrupted or paused."""
+    from little_loops.engine import resuming  # most children are only started
+
     given = world.own_request()
     request = given._replace(limits=Limits(), from_state=None, context={})
     loop, run = stored.loop, stored.run
@@ -262,14 +264,12 @@ def _resume(
         )
         stack.callback(writer.close)
         write_pid(spec.lock, spec.files, run)
-        answer = (
-            lifecycle.answer_for(run, loop, writer.data, None) if run.children is None else None
-        )
-        orphans = lifecycle.end_orphans(run, loop, writer, services)
+        answer = resuming.answer_for(run, loop, writer.data, None) if run.children is None else None
+        orphans = resuming.end_orphans(run, loop, writer, services)
         clock = lifecycle.clock_for(
-            services, run.ran_ms + lifecycle.unrecorded_ms(run, stored.files)
+            services, run.ran_ms + resuming.unrecorded_ms(run, stored.files)
         )
-        lost = lifecycle.lost_turn(run, loop, writer)
+        lost = resuming.lost_turn(run, loop, writer)
         if lost is not None:
             from little_loops.engine.metering import record_lost_turn  # only agents cost anything
 
@@ -286,9 +286,9 @@ def _resume(
             answer=answer,
             over_budget=request.over_budget,
             answered=answered,
-            used=lifecycle.used_below(run, spec.files),
+            used=resuming.used_below(run, spec.files),
         )
-        worktree = lifecycle.worktree_place(stored)
+        worktree = resuming.worktree_place(stored)
         lifecycle.carry_out(
             loop,
             run,

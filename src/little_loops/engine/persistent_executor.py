@@ -19,8 +19,9 @@ from little_loops.engine.executor import (
     with_handoff_behavior,
 )
 from little_loops.engine.handoff_handler import HandoffBehavior, HandoffHandler
-from little_loops.engine.lifecycle import RunOutcome, RunRequest, resume, start
+from little_loops.engine.lifecycle import RunOutcome, RunRequest, start
 from little_loops.engine.local_world import LocalWorld, Services
+from little_loops.engine.resuming import resume
 from little_loops.engine.runner_world import ActionRunner, EventCallback, RunnerActions
 from little_loops.fsm.commands import Job, RunAgent, RunShell
 from little_loops.fsm.happenings import ActionEnded
