@@ -99,12 +99,16 @@ def test_every_dependency_is_pinned_for_development():
     assert {normal(each) for each in declared} - {normal(pin) for pin in pins} == set()
 
 
+def source_of(module: str) -> ast.Module:
+    place = ROOT / "src" / module.replace(".", "/")
+    file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+    return ast.parse(file.read_text())
+
+
 def expressions(but: set[str]) -> Iterator[tuple[str, ast.expr]]:
     """Every expression of the sources with its position, but for those of some modules."""
     for name in sorted(modules() - but):
-        place = ROOT / "src" / name.replace(".", "/")
-        file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
-        for node in ast.walk(ast.parse(file.read_text())):
+        for node in ast.walk(source_of(name)):
             if isinstance(node, ast.expr):
                 yield f"{name}:{node.lineno}", node
 
@@ -113,9 +117,7 @@ def test_no_two_classes_have_the_same_name():
     """So that a name says which idea is meant, wherever it is read."""
     places: dict[str, list[str]] = {}
     for name in sorted(modules()):
-        place = ROOT / "src" / name.replace(".", "/")
-        file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
-        for node in ast.walk(ast.parse(file.read_text())):
+        for node in ast.walk(source_of(name)):
             if isinstance(node, ast.ClassDef):
                 places.setdefault(node.name, []).append(name)
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
@@ -173,6 +175,22 @@ def test_only_the_codec_looks_into_a_record():
 def test_the_list_of_other_records_has_no_module_too_many(module: str):
     own = modules() - {f"little_loops.{module}"}
     assert [at for at, node in expressions(but=own) if reads_a_key(node)]
+
+
+# They write, show, move or copy the log for people as it is; what happened is read from the events.
+LOG_USERS = {
+    *("runs.storage", "runs.follow", "runs.history", "sharing.exporting", "sharing.landing"),
+}
+
+
+def test_nothing_else_opens_the_log_for_people():
+    users = set()
+    for name in modules():
+        for node in ast.walk(source_of(name)):
+            if isinstance(node, ast.ImportFrom) and node.module == "little_loops.runs.layout":
+                if any(each.name == "LOG" for each in node.names):
+                    users.add(name.removeprefix("little_loops."))
+    assert users == LOG_USERS
 
 
 ACTIONS = {"Shell", "Agent", "Builtin", "Loop", "RunShell", "RunAgent", "RunBuiltin"}
