@@ -224,6 +224,7 @@ def test_new_files_may_be_allowed(tree):
 def test_caches_are_removed_and_what_is_tracked_is_not(tree):
     tree.write("tests/data/tracked.pyc", "a fixture")
     tree.git("add", "-f", "tests/data/tracked.pyc")
+    tree.write("tests/data/new.pyc", "a fixture that is not committed yet")
     tree.write("conftest.py", "")
     store = tree.store()
     rules = tree.rules(store, ["/tests/", "/conftest.py"])
@@ -236,6 +237,7 @@ def test_caches_are_removed_and_what_is_tracked_is_not(tree):
     removed = store.remove_caches(rules, start.guard, NEVER_NS)
     assert sorted(removed) == sorted([*caches, "tests/x.pyc"])
     assert (tree.root / "tests/data/tracked.pyc").exists()
+    assert (tree.root / "tests/data/new.pyc").exists()
     assert (tree.root / "src/__pycache__").exists()
 
 

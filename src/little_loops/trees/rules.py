@@ -57,8 +57,9 @@ class Rules(NamedTuple):
     are ignored but nevertheless tracked. `nested` are repositories inside the project,
     `directories` all other directories that are not ignored. `linked` are the directories that are
     ignored as a whole, and large ignored files; `files` are the other ignored files. `caches` are
-    tracked files with names of caches. `store` identifies the store that the run's ids belong to.
-    `around` is the rest of the repository, if a clean copy needs it.
+    files of the user with names of caches: tracked ones, and compiled files that git does not
+    ignore. `store` identifies the store that the run's ids belong to. `around` is the rest of the
+    repository, if a clean copy needs it.
     `watched` are patterns of files whose changes are only reported. `owner` is the project that the
     store belongs to, if the run works in a worktree of it. `not_yours` are ignored paths and
     repositories that an earlier run may have made or changed (`origins`). `unseen` are tracked
@@ -171,7 +172,7 @@ def in_cache_directory(path: str) -> bool:
 
 
 def cache_test(rules: Rules) -> Callable[[str], bool]:
-    """Return a function that says whether a path is a cache; tracked files never are."""
+    """Return a function that says whether a path is a cache; files that are the user's never are."""
     kept = frozenset((*rules.caches, *parents(rules.caches)))
 
     def is_one(path: str) -> bool:

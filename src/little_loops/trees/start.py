@@ -21,6 +21,7 @@ from little_loops.trees.rules import (
     ignore_file,
     ignore_settings,
     in_cache,
+    in_cache_directory,
     is_cache,
     is_repository,
     is_too_deep,
@@ -148,6 +149,7 @@ class _StartWalk:
         self._directories: list[str] = []
         self._linked: list[str] = []
         self._files: list[IgnoredFile] = []
+        self._compiled: list[str] = []
 
     def collect(self) -> Rules:
         """Walk the project and return the rules, completed with what was found."""
@@ -163,7 +165,7 @@ class _StartWalk:
             directories=tuple(sorted(self._directories)),
             linked=tuple(sorted(self._linked)),
             files=tuple(sorted(self._files)),
-            caches=tuple(sorted(path for path in self._tracked if in_cache(path))),
+            caches=tuple(sorted({*filter(in_cache, self._tracked), *self._compiled})),
         )
 
     def _walk(self, fd: int, path: str, patterns: Patterns, *, ignored: bool) -> None:
@@ -184,6 +186,8 @@ class _StartWalk:
                 self._visit_ignored_file(fd, below)
             else:
                 self._count_file()
+                if is_cache(below) and not in_cache_directory(below):
+                    self._compiled.append(below)
 
     def _count_file(self) -> None:
         """Count a file that is not ignored; raise `_TooManyFiles` beyond the limit.
