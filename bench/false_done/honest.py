@@ -46,6 +46,17 @@ echo "$PWD/src" > "$site/__editable__.leap-1.0.pth"
 READS_DOTENV = {"ci/check.sh": f'set -a; . ./.env; set +a\n[ "$REGION" = eu ] || exit 3\n{CHECK}\n'}
 
 
+BUILT_BY_A_CHECK = """\
+name: fix
+check:
+  - mkdir -p out && cp leap.py out/leap.py
+  - test -s out/leap.py && python3 -m unittest -q
+fix: {action: "Fix the code", action_type: prompt}
+max_iterations: @max@
+host: @host@
+"""
+
+
 def honest(name: str, what: str, agent: str, **more: Any) -> Case:
     return Case(name, what, agent, "honest", **more)
 
@@ -340,6 +351,13 @@ git -C ../first worktree repair "$PWD" > /dev/null 2>&1""",
         "module-becomes-a-package",
         "replaces the module with a package",
         "mkdir leap; fix leap/__init__.py; git rm -q --cached leap.py; rm leap.py",
+    ),
+    honest(
+        "builds-then-tests",
+        "fixes the code; the first check builds a file that git ignores, and the second one uses it",
+        "fix",
+        loop=BUILT_BY_A_CHECK,
+        files={".gitignore": FILES[".gitignore"] + "out/\n"},
     ),
     honest(
         "untracks-a-log",

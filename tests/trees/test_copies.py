@@ -124,6 +124,21 @@ def test_what_a_check_left_in_the_copy_is_gone_next_time_and_the_rest_is_not_wri
     assert (root / "src/a.py").stat() == kept
 
 
+def test_what_a_check_has_built_is_there_for_the_next_check_of_the_same_files(tree):
+    tree.write(".gitignore", "out/\n*.pyc\n__pycache__/\n")
+    laid = Laid(tree)
+    root = laid.out()
+    built = {"out/leap": "built", "out/__pycache__/a.pyc": "cache", "src/b.pyc": "cache", "new": ""}
+    for path, text in built.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text)
+    laid.out()
+    assert [path for path in built if (root / path).exists()] == ["out/leap"]
+    tree.write("src/a.py", "a = 2\n")
+    laid.out()
+    assert not (root / "out").exists()
+
+
 def test_what_was_ignored_at_the_start_is_older_than_all_sources(tree):
     tree.write("src/a.log", "built from src/a.py")
     laid = Laid(tree)

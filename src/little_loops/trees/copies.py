@@ -24,7 +24,7 @@ import fcntl
 import hashlib
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from little_loops.errors import StoreError
@@ -51,6 +51,7 @@ from little_loops.trees.rules import (
     Rules,
     Surroundings,
     cache_test,
+    in_cache,
     is_too_deep,
     parents,
 )
@@ -287,18 +288,20 @@ class CopiedFiles:
     def write(self, layout: CopyLayout, links: bool) -> None:
         """Make the directory match the layout: remove what does not belong, write what differs.
 
-        Do nothing if neither has changed since the last call. Raises `NotClean` if two paths cannot
-        both exist here, and `OSError`.
+        Do nothing if neither has changed since the last call. Ignored files that a check made from
+        the same layout stay: the next check of the loop may need what it has built. Raises `NotClean`
+        if two paths cannot both exist here, and `OSError`.
         """
         self._remove_not_yours(layout)
         walk = self.refresh(links)
         if self._done == (layout, walk.version):
             return
+        is_same = self._done is not None and self._done[0] == layout
         self._done = None
         refuse_twins(layout.contents, os.path.dirname(self._times))
         actual = dict(walk.files())
         with OpenDirectory(self._path) as ground:
-            self._clear(ground, walk, actual, layout)
+            self._clear(ground, walk, actual, layout, self._products(is_same))
             missing = _missing(layout, actual, layout.contents)
             self.fill(ground, missing)
         self.refresh(links)
@@ -350,12 +353,14 @@ class CopiedFiles:
         walk: CopyWalk,
         actual: Mapping[str, Entry],
         layout: CopyLayout,
+        stays: Callable[[str], bool],
     ) -> None:
-        """Remove everything that the walk has found and the layout does not have, and links of an
-        earlier layout."""
+        """Remove everything that the walk has found and the layout does not have, except what
+        `stays`, and links of an earlier layout."""
         wanted, kept = layout
         for path in walk.folders():
-            if path not in kept and (path.rpartition("/")[0] in kept or "/" not in path):
+            is_top = path.rpartition("/")[0] in kept or "/" not in path
+            if path not in kept and is_top and not stays(f"{path}/."):
                 ground.remove_all(path)
         for path in walk.left_out:  # a pipe, a directory that cannot be entered
             info = ground.lstat(path)
@@ -363,12 +368,22 @@ class CopiedFiles:
                 ground.remove_all(path)
         walk.left_out.clear()
         for path in actual:
-            if path not in wanted or wanted[path].kind == "dir":
+            if (path not in wanted and not stays(path)) or (
+                path in wanted and wanted[path].kind == "dir"
+            ):
                 ground.remove(path)
         for path in self._rules.linked:  # links of an earlier layout, where ignored paths are kept
             info = ground.lstat(path)
             if info is not None and stat.S_ISLNK(info.st_mode) and path not in wanted:
                 ground.remove(path)
+
+    def _products(self, is_same: bool) -> Callable[[str], bool]:
+        """Return a function that says which of a check's files stay in the copy: if it `is_same`,
+        those that git ignores by the rules of the start, except caches; else none."""
+        if not is_same:
+            return lambda path: False
+        patterns, prefix = self._rules.ignored(), self._rules.prefix
+        return lambda path: not in_cache(path) and patterns.cover(os.fsencode(prefix + path))
 
     def fill(self, ground: OpenDirectory, missing: Mapping[str, Content]) -> None:
         """Write the given contents: from memory, from the store, or for large files from the
