@@ -198,7 +198,7 @@ def test_the_next_agent_is_told_and_the_change_can_be_had_again(tmp_path):
 
 def test_what_people_see_of_it_afterwards(tmp_path):
     project = laid_out(Project(tmp_path))
-    run(project)
+    kept = run(project, "-q").stdout.splitlines()[2]
     steps = json.loads(project.ll("steps", "tune", "--json").stdout)["steps"]
     decided = [step["decision"] for step in steps if step["state"] == "measure"]
     assert decided == ["kept", "kept", "put_back", "put_back", "kept"]
@@ -207,6 +207,11 @@ def test_what_people_see_of_it_afterwards(tmp_path):
     assert status["best"] == {"value": 99, "tree": tree, "step": 9}
     assert f"  best       99, tree {tree[:6]} from step 9\n" in project.ll("status", "tune").stdout
     assert " 120 ██▅▅▅▁ 99 " in project.ll("history", "tune").stdout
+    assert kept == f"Kept: tree {tree[:6]} from step 9, which measured 99 (at the start: 120)"
+    report = project.ll("report", "tune", "--markdown").stdout
+    assert report.count("| `progress`, kept |") == 2
+    assert report.count("| `progress`, reverted |") == 2
+    assert "| best | 99, from step 9 |" in report
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from little_loops.engine.local_world import Services
 from little_loops.errors import SIGNALLED, WaitStopped
 from little_loops.fsm.codec import to_record
 from little_loops.fsm.commands import Ending
-from little_loops.fsm.events import Entry, FinalEvent, Tree
+from little_loops.fsm.events import ActionStart, Entry, FinalEvent, KeepBest, Restored, Tree
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import LoopState
 from little_loops.fsm.values import written_env
@@ -272,6 +272,10 @@ class LastLine(Reporter):
         """Ignore the lines of runs that this one has started."""
 
     def records(self, entries: Sequence[Entry]) -> None:
+        # The last lines say which change was kept, and whether there is one that was not measured.
+        for entry in entries:
+            if isinstance(entry.event, ActionStart | KeepBest | Restored):
+                self._teller.lines(entry.event)
         # A tree has no line of its own, but the last lines name it.
         super().records([entry for entry in entries if isinstance(entry.event, FinalEvent | Tree)])
 

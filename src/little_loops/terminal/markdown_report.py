@@ -18,6 +18,7 @@ from little_loops.fsm.events import (
     ActionStart,
     Entry,
     FinalEvent,
+    KeepBest,
     LoopComplete,
     PartialResult,
     StateEnter,
@@ -121,6 +122,9 @@ def _facts(record: RunRecord) -> Iterator[tuple[str, str]]:
     yield "run", code(summary.run)
     yield "started", f"{timestamp(view.started_ms)[:16].replace('T', ' ')} UTC"
     yield "ran for", f"{duration_text(summary.ran_ms)}, {times_text(summary.iteration)}"
+    decided = (each.event for each in record.entries if isinstance(each.event, KeepBest))
+    if kept := [each for each in decided if each.best is not None]:
+        yield "best", f"{kept[-1].best:g}, from step {kept[-1].kept_step}"
     if summary.cost_usd or summary.tokens:
         cost = money_text(summary.cost_usd) if summary.cost_usd else "unknown"
         yield "cost", f"{cost}, {count_text(summary.tokens)} tokens"
@@ -156,13 +160,19 @@ def _metric(values: Sequence[float]) -> str:
     return f"{sparkline(values)} {best}: {', '.join(shown)}"
 
 
+_DECISIONS = {"kept": ", kept", "put_back": ", reverted"}
+"""What became of the change that a step of a loop with `keep: best` measured."""
+
+
 def _row(step: RunStep) -> tuple[str, ...]:
     """Return the cells of a step."""
     return (
         str(step.number),
         str(step.iteration),
         code(step.state),
-        "" if step.verdict is None else code(step.verdict),
+        ""
+        if step.verdict is None
+        else code(step.verdict) + _DECISIONS.get(step.decision or "", ""),
         _files(step.changed),
         duration_text(step.duration_ms) if step.verdict is not None else "",
         money(step.cost_usd, ""),
