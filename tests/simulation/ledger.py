@@ -77,6 +77,7 @@ class Ledger:
         self._continues = False  # the next agent is a session started to continue
         self._refused: set[str] = set()  # agents that could not take a turn since the last wait
         self._open_action = False
+        self._has_children = False
         self._commands = 0
         self._did_something = False
         self._until_ran_ms = 0  # the end of the wait for a host, by the clock of the run
@@ -235,14 +236,10 @@ class Ledger:
 
     def _record(self, record: Record) -> None:
         match record["event"]:
-            case "action_start" | "child_start" as name:
+            case "action_start" | "child_start" | "children" as name:
                 self._action_start(name)
-            case "action_complete" | "action_interrupted":
-                self._paid = 0
-                # The children of an interrupted state may all have ended; a resume judges them.
-                is_open = self._open_action or "child" in record
-                self.hold(6, is_open, "an end without a start")
-                self._open_action = False
+            case "action_complete" | "action_interrupted" as name:
+                self._action_end(name)
             case "cost" if record["cost_usd"] > 0:
                 self._owes = ""
                 self._paid += 1
@@ -254,6 +251,7 @@ class Ledger:
                 self._unanswered = False
             case "transition" | "check_result":
                 self._refused.clear()
+                self._has_children = False
                 self._goes_elsewhere()
             case "state_enter":
                 self._gap = None
@@ -265,9 +263,18 @@ class Ledger:
 
     def _action_start(self, event: str) -> None:
         """A child that is started, or continued, belongs to the action that is open."""
-        is_first = event == "child_start" or not self._open_action
+        self._has_children = self._has_children or event != "action_start"
+        is_first = event != "action_start" or not self._open_action
         self.hold(6, is_first, "an action starts before the last one has an end")
         self._open_action = True
+
+    def _action_end(self, event: str) -> None:
+        """The children of an interrupted state may all have ended, or wait for somebody: a resume
+        judges them, or pauses again."""
+        self._paid = 0
+        self.hold(6, self._open_action or self._has_children, "an end without a start")
+        self._open_action = False
+        self._has_children = self._has_children and event == "action_interrupted"
 
     def _final(self, record: Record) -> None:
         self.hold(6, not self._open_action, "the run says how it ended, its action does not")

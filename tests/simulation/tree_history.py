@@ -19,10 +19,12 @@ from little_loops.engine.child_run import lowered
 from little_loops.engine.drive import NO_LIMITS, new_run
 from little_loops.engine.gate import AgentAdmission
 from little_loops.fsm.agent_outcomes import agent_exit_code
+from little_loops.fsm.branching import branch_names, branch_step, shares_tree, without_evidence
 from little_loops.fsm.codec import to_record
 from little_loops.fsm.commands import (
     Admit,
     EndLeftovers,
+    FindBranches,
     Finish,
     GatherChildren,
     Judge,
@@ -38,6 +40,8 @@ from little_loops.fsm.endings import is_gate, not_resumable
 from little_loops.fsm.gates import open_gate
 from little_loops.fsm.happenings import (
     ActionEnded,
+    Admitted,
+    BranchesFound,
     ChildEnded,
     ChildOutcome,
     ChildrenOutOfTime,
@@ -59,6 +63,7 @@ from little_loops.fsm.schema import ChildLimits, FSMLoop
 from little_loops.fsm.spending import LOST
 from little_loops.fsm.state import (
     Answer,
+    BranchCount,
     ChildResult,
     Counted,
     Judgement,
@@ -69,7 +74,7 @@ from little_loops.fsm.state import (
 from little_loops.fsm.timestamps import Moment
 from little_loops.runs.child_runs import is_under_way, outcome_of_run, used_in_all
 from little_loops.spending.rules import SpendingRules
-from little_loops.spending.shares import Limit, Share, begin, set_limit
+from little_loops.spending.shares import Limit, Share, begin, set_limit, settle
 from tests.fsm.fake_trees import FakeTrees
 from tests.simulation.budget_loops import Nature, Turn
 from tests.simulation.ledger import FINAL, ContractBroken, Ledger
@@ -127,6 +132,7 @@ class Run:
         self._until_ms: int | None = None
         self._working: Working | None = None
         self._gate: AgentAdmission | None = None
+        self._is_admitted = False
         self._limits = Limits()
         self.shares: tuple[Share, ...] = ()
         self.folder = tree.new_folder()
@@ -177,6 +183,12 @@ class Run:
         return children is not None and children.halt is not None
 
     @property
+    def is_joined(self) -> bool:
+        """Whether the verdict of its branches is known."""
+        children = None if self.run is None else self.run.children
+        return children is not None and children.verdict is not None
+
+    @property
     def is_in_children(self) -> bool:
         """Whether the run ends because of a child that ended in the same process."""
         if self.run is None or self.run.own_children is None:
@@ -206,6 +218,7 @@ class Run:
         self.is_alive, self.stop, self.run = True, None, run
         self.ended.clear()
         self._working, self._gate = None, AgentAdmission(SpendingRules(), "/")
+        self._is_admitted = False
         self.ledger.process_begins(resumed=bool(self.log))
         self._advance(happening)
 
@@ -225,6 +238,9 @@ class Run:
             return
         run = cast(LoopState, rebuilt(self.log, self.loop))
         self.run, self.ran_ms = run, run.ran_ms
+        lost = self.tree.lost(run)
+        if lost is not None:
+            settle(self.shares, lost.cost_usd or 0.0, lost.tokens)
         answered = answered_children(self)
         answer = self._answer(run) if run.children is None else None
         self.begin(
@@ -233,7 +249,7 @@ class Run:
                 metered=metered,
                 answer=answer,
                 answered=answered,
-                lost=self.tree.lost(run),
+                lost=lost,
                 used=self.used_below(),
                 limits=limits if self.parent is None else NO_LIMITS,
                 **resumed,
@@ -368,14 +384,14 @@ class Run:
                 return self._admit(run, command)
             case TakeSnapshot() | RestoreProtected() | PutBack():
                 return self._look(command)
+            case FindBranches() | GatherChildren():
+                return self._look_at_children(command)
             case Judge():
                 return Judged(self.now(), self._judge(run))
             case Wait():
                 return self._wait(command)
             case EndLeftovers():
                 return LeftoversEnded(self.now(), command.ending)
-            case GatherChildren():
-                return ActionEnded(self.now(), self._gather(command))
             case _:
                 return self._act(run, command)
 
@@ -384,6 +400,9 @@ class Run:
         services = SimpleNamespace(shares=self.shares, environ={}, stop=None)
         world = SimpleNamespace(services=services, clock=SimpleNamespace(now=self.now))
         answer = self._gate.admit(cast(Any, world), run, command._replace(waits=False))
+        if isinstance(answer, Admitted):  # what others use from now on is not counted for it
+            self._is_admitted = True
+            self.tree.laws.agent_starts(self, self.above())
         return None if isinstance(answer, Queued) and command.waits else answer
 
     def _look(self, command: TakeSnapshot | RestoreProtected | PutBack) -> Happening:
@@ -441,7 +460,9 @@ class Run:
         turn = self.nature.turn(job.step, self.results(job.step), is_agent=is_agent)
         if is_agent:
             self.tree.actors["agents"] += 1
-            self.tree.laws.agent_starts(self)
+            above = () if self._is_admitted else self.above()
+            self.tree.laws.agent_starts(self, (self, *above))
+            self._is_admitted = False
         self.tree.laws.action_begins(self)
         takes_ms, cut_by = turn.takes_ms, None
         idle_ms = None if job.idle_s is None else round(job.idle_s * 1000)
@@ -495,6 +516,8 @@ class Run:
             self._share_limits(command)
         for name in command.start:
             self._start_child(command, name)
+            if not self.is_alive:  # killed meanwhile
+                raise Gone
 
     def _share_limits(self, command: RunChildren) -> None:
         limit_usd, limit_tokens = self.limits()
@@ -503,16 +526,19 @@ class Run:
         used = cast(LoopState, self.run).costs.values()
         usd, tokens = sum(each.cost_usd for each in used), sum(each.tokens for each in used)
         limit = Limit(limit_usd, limit_tokens, usd, tokens, command.width)
-        under_way = [each.share_name for each in self.kids.values() if each.is_alive]
+        ended = [who for _, who in self.ended if isinstance(who, Run)]
+        alive = [each for each in self.kids.values() if each.is_alive]
+        under_way = [each.share_name for each in (*alive, *ended)]
         set_limit(self.folder, limit, under_way)
 
     def _start_child(self, command: RunChildren, name: str) -> None:
         key = (command.step, command.attempt, name)
         child = self.kids.get(key)
         state = self.loop.states[command.state]
+        step = state if state.branches is None else branch_step(state, name, None)
         if child is None:
-            assert state.loop is not None
-            loop = state.loop
+            assert step.loop is not None
+            loop = without_evidence(step.loop) if shares_tree(state) else step.loop
             if loop.on_handoff == "spawn":
                 loop = loop._replace(on_handoff="pause")
             place = f"{self.path}/{command.step}.{self.results(command.step)}/{name}"
@@ -528,8 +554,8 @@ class Run:
             child.shares = (*child.shares, Share(self.folder, child.share_name))
         begin(child.shares)
         self.tree.actors["child continues" if child.log else "child starts"] += 1
-        limits = state.limits or ChildLimits()
-        times = [each for each in (limits.timeout, state.timeout) if each is not None]
+        limits = step.limits or ChildLimits()
+        times = [each for each in (limits.timeout, step.timeout) if each is not None]
         allowed = limits._replace(timeout=min(times, default=None))
         try:
             child.start(lowered(child.loop, allowed))
@@ -555,9 +581,20 @@ class Run:
             return ChildEnded(self.now(), name, who.outcome() if isinstance(who, Run) else who)
         return ChildrenOutOfTime(self.now()) if self._is_out_of_time() else None
 
+    def _look_at_children(self, command: FindBranches | GatherChildren) -> Happening:
+        if isinstance(command, GatherChildren):
+            return ActionEnded(self.now(), self._gather(command))
+        branches = self.loop.states[command.state].branches
+        assert branches is not None
+        return BranchesFound(self.now(), branch_names(branches, ()))
+
     def _gather(self, command: GatherChildren) -> Result:
         verdict = command.judgement.verdict
         code = agent_exit_code("success", verdict)
+        if command.children.several:
+            stages = command.children.stages
+            count = BranchCount(len(stages), stages.count("pass"))
+            return Result(code, 0, verdict=verdict, branches=count)
         run = self.current_children()[0].run if self.current_children() else None
         if run is None:
             return Result(code, 0, verdict=verdict, reason=command.judgement.reason)
@@ -615,10 +652,17 @@ class Tree:
     """All runs of one history, and what happens to them."""
 
     def __init__(
-        self, seed: int, folder: str, laws: Collection[int] = TREE_LAWS, *, is_calm: bool = False
+        self,
+        seed: int,
+        folder: str,
+        laws: Collection[int] = TREE_LAWS,
+        *,
+        is_calm: bool = False,
+        is_wide: bool = False,
     ) -> None:
         self.seed = seed
         self.is_calm = is_calm
+        self.is_wide = is_wide
         self.dice = random.Random(f"{seed}/tree")
         self.laws = TreeLaws(laws)
         self.wall_ms = START_MS
@@ -631,7 +675,7 @@ class Tree:
         self._folders = 0
         self._accidents: list[Accident] = []
         self._met = [0, 0]
-        loop = tree_loop(random.Random(f"{seed}/loops"), is_calm=is_calm)
+        loop = tree_loop(random.Random(f"{seed}/loops"), is_calm=is_calm, is_wide=is_wide)
         self.root = Run(self, loop, None, "root")
 
     def nature_of(self, path: str) -> Nature:
@@ -666,6 +710,8 @@ class Tree:
     def recorded(self, run: Run, record: Record) -> None:
         self.events += 1
         self.actors[record["event"]] += 1
+        if record["event"] == "join":
+            self.actors[f"join: {record['verdict']}"] += 1
         if record["event"] == "child_end":
             self.actors[f"child_end: {record['stage']}, {record['reason']}"] += 1
         if record["event"] in FINAL:
@@ -738,7 +784,9 @@ class Tree:
     def answer_gates(self) -> None:
         for _, run in open_gates(self.root):
             gate = None if run.run is None else open_gate(run.run)
-            if gate is not None and self.dice.random() < 0.7:
+            if self.is_calm and gate is not None:  # of several, a resume alone would answer none
+                run.answers.setdefault(gate, Answer(gate, "approved", "approve"))
+            elif gate is not None and self.dice.random() < 0.7:
                 yes, no = Answer(gate, "approved", "approve"), Answer(gate, "rejected", "reject")
                 answer = run.answers.setdefault(gate, self.dice.choice([yes, no]))
                 self.actors[f"{answer.by} a child"] += 1
@@ -763,13 +811,17 @@ def play_tree(
     laws: Collection[int] = TREE_LAWS,
     *,
     actors: Counter[str] | None = None,
+    is_wide: bool = False,
 ) -> TreeFigures:
     """A history with anything in it; every third is calm, and compared with itself undisturbed."""
     is_calm = seed % 3 == 0
-    tree = _played(Tree(seed, folder, laws, is_calm=is_calm), KILLS if is_calm else ACCIDENTS)
+    disturbed = Tree(seed, folder, laws, is_calm=is_calm, is_wide=is_wide)
+    tree = _played(disturbed, KILLS if is_calm else ACCIDENTS)
     if is_calm:
-        alone = _played(Tree(seed, folder, laws, is_calm=True), ())
-        same_way(tree.laws, story(alone.root), story(tree.root))
+        alone = _played(Tree(seed, folder, laws, is_calm=True, is_wide=is_wide), ())
+        is_unfinished = is_wide and (alone.can_go_on() or tree.can_go_on())  # too many gates
+        if not is_unfinished:
+            same_way(tree.laws, story(alone.root), story(tree.root))
     if actors is not None:
         actors.update(tree.actors)
     kills = sum(tree.actors[kind] for kind in KILLS)
@@ -782,13 +834,16 @@ def _played(tree: Tree, kinds: Sequence[str]) -> Tree:
     while tree.processes < most and tree.can_go_on():
         accidents = [_drawn(dice, kinds) for _ in range(dice.randrange(3))] if kinds else []
         flags: dict[str, Any] = {}
-        if not tree.is_calm and tree.root.log:
+        if tree.root.log and (tree.is_wide or not tree.is_calm):
             tree.answer_gates()
+        if not tree.is_calm and tree.root.log:
             flags = _flags(tree, dice)
         tree.processes += 1
         tree.process(accidents, **flags)
     if tree.is_calm and kinds:
         while tree.can_go_on() and tree.processes < 4 * MOST_PROCESSES:
+            if tree.is_wide:
+                tree.answer_gates()
             tree.processes += 1
             tree.process()
     return tree
@@ -816,8 +871,10 @@ def _flags(tree: Tree, dice: random.Random) -> dict[str, Any]:
 
 
 def story(run: Run) -> list[Any]:
-    """What a run has done that counts: its results, those of its children, and its path."""
+    """What a run has done that counts: its results, those of its children, and its path. Branches
+    end in any order."""
     told: list[Any] = []
+    ends: list[Any] = []
     kids = {key: each for key, each in run.kids.items() if each.log}
     step = attempt = 0
     for record in run.log:
@@ -827,8 +884,10 @@ def story(run: Run) -> list[Any]:
             case "child_end" if record["stage"] in ("pass", "fail", "error", "timeout"):
                 child = kids.get((step, attempt, record["child"]))
                 inner = [] if child is None else story(child)
-                told.append((record["child"], record["stage"], record["reason"], inner))
+                ends.append((record["child"], record["stage"], record["reason"], inner))
             case "action_complete":
+                told += sorted(ends, key=lambda end: str(end[0]))
+                ends = []
                 told.append((record["state"], record["exit_code"]))
             case "transition":
                 told.append(f"{record['from']} -> {record['to']}")
@@ -836,4 +895,4 @@ def story(run: Run) -> list[Any]:
                 told.append((record["status"], record["reason"]))
             case _:
                 pass
-    return told
+    return told + ends

@@ -1,7 +1,7 @@
 """The laws of a tree of runs, checked beside it by somebody who reads all the logs.
 
 12. Nothing that is recorded runs again: a child whose end is recorded never gets another process,
-    and one that has begun is continued, not replaced. A tree whose processes are killed goes the
+    and one that has begun is continued, not replaced. Branches are joined once. A tree whose processes are killed goes the
     way it would have gone, with the same results in the same order.
 13. What the ending of a child means is what the table in the manual says, and a run that pauses or
     ends because of a child has the child's status and reason.
@@ -13,7 +13,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation.ledger import FINAL, ContractBroken
@@ -62,6 +62,7 @@ class TreeLaws:
 
     def __init__(self, laws: Collection[int] = TREE_LAWS) -> None:
         self.laws = laws
+        self._joined: set[int] = set()  # runs whose branches have a verdict
         self._over: dict[int, set[str]] = {}  # the children whose end is recorded, by run
         self._planned: dict[int, Record] = {}  # the children of the current state, by run
         self._own_usd: dict[int, float] = {}  # what the agents of a run itself have used
@@ -80,6 +81,10 @@ class TreeLaws:
             case "children":
                 self._over[key] = set()
                 self._planned[key] = record
+                self._joined.discard(key)
+            case "join":
+                self.hold(ONCE, key not in self._joined, f"{run.path} joins its branches again")
+                self._joined.add(key)
             case "child_start":
                 over = record["child"] in self._over.get(key, ())
                 self.hold(ONCE, not over, f"{run.path}: {record['child']} had ended, and starts")
@@ -103,6 +108,9 @@ class TreeLaws:
 
     def _expected(self, run: Run, record: Record) -> str:
         last = run.ending_of(record["child"])
+        if run.is_joined:  # it is not needed any more, unless it has come to its end
+            meant = "" if last is None else meaning(*last)
+            return meant if meant in ENDED else "stopped"
         if last is None:  # killed
             second = run.crashes(record["child"]) > 1 and not run.is_halting
             return "error" if second else "interrupted"
@@ -153,8 +161,9 @@ class TreeLaws:
         asked = id(run) in self._asked
         self.hold(ORPHANS, not asked, f"{run.path} was to stop, and starts an action")
 
-    def agent_starts(self, run: Run) -> None:
-        for above in (run, *run.above()):
+    def agent_starts(self, run: Run, limited: Iterable[Run]) -> None:
+        """An agent starts, or may start, under the limits of these runs."""
+        for above in limited:
             usd, tokens = self.used(above)
             limit_usd, limit_tokens = above.limits()
             what = f"an agent of {run.path} starts; {above.path} has used"

@@ -46,7 +46,7 @@ from little_loops.runs.claims import nested_in, nesting
 from little_loops.runs.imported import read_imported
 from little_loops.runs.layout import RunFiles
 from little_loops.runs.stored_run import StoredRun
-from little_loops.spending.shares import Share, begin, share_name
+from little_loops.spending.shares import Share, begin, settle, share_name
 from little_loops.system.files import to_json
 from little_loops.system.stops import STOPS, StopFlag, listen
 from little_loops.templates.splice import with_data
@@ -277,6 +277,8 @@ def _resume(
         rules = lifecycle.rules_for(loop, run.context, request, services)
         services = _with_lines(services, loop, run, spec, pipe)
         begin(services.shares)
+        if lost is not None:
+            settle(services.shares, lost.cost_usd or 0.0, lost.tokens)
         answered = () if run.children is None else answered_children(spec.files, run.children)
         resumed = Resumed(
             clock.now(),

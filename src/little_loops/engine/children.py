@@ -134,7 +134,9 @@ class ChildProcesses:
             sum(each.tokens for each in used),
             command.width,
         )
-        under_way = [share_name(each.files) for each in self._running.values()]
+        # What those have used whose ends are still to be recorded is not in `used` yet.
+        names = [each.name for each in self._running.values()] + [name for name, _ in self._ended]
+        under_way = [share_name(self._files(command, name)) for name in names]
         set_limit(self._world.run_dir, limit, under_way)
 
     # Starting.
