@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.engine.kill_sweep import Kill, Shape, kills, play
-from tests.project import Project
-from tests.simulation.command import projects
+from tests.engine.kill_sweep import Kill, Killing, Shape, judge, kills, made, play
+from tests.project import Project, until
+from tests.simulation.command import command, projects
 
 INNER = """\
 initial: five
@@ -180,6 +180,19 @@ def test_a_tree_killed_after_some_of_its_events(shape, make, record_property):
     step = max(1, len(points) // shape.few) | 1  # odd: every choice of victims comes
     sweep(shape, make, points[::step])
     record_property("figure: kills in a tree of runs", len(points[::step]))
+
+
+def test_a_child_killed_before_it_records_its_resume_is_continued(make):
+    """Its log still says that it was interrupted, when its parent had been killed."""
+    shape, kid = SHAPES[0], "top/00002-1-kid"
+    project = made(shape, make)
+    killed = command(project, "run", "top", at=Killing(Kill(kid, 5, "the root")))
+    assert killed.reached == "killed"
+    log = project.root / ".loops/.running/top.d/runs/00002-1-kid/run.events.jsonl"
+    until(lambda: '"loop_interrupted"' in log.read_text(), "end of the child")
+    said = command(project, "resume", "top", at=Killing(Kill(kid, 0, "itself")))
+    assert said.reached == "killed"
+    judge(shape, project, said)
 
 
 @pytest.mark.soak

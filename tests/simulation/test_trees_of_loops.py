@@ -68,8 +68,9 @@ def test_a_tree_with_branches_obeys_the_laws(seeds, memory, record_property):
 
 def test_trees_with_branches_that_once_broke_a_law_obey_it(memory, record_property):
     """What a branch had used was forgotten between its end and the record of that (253); what was
-    lost with a killed branch was unknown to the others (217, 292)."""
-    play_all((217, 253, 292, 310, 368), memory, record_property, is_wide=True)
+    lost with a killed branch was unknown to the others (217, 292); a branch that was killed before
+    it recorded anything counted as stopped by somebody (276, 450)."""
+    play_all((217, 253, 276, 292, 310, 368, 450), memory, record_property, is_wide=True)
 
 
 @pytest.mark.soak

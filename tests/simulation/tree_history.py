@@ -133,6 +133,7 @@ class Run:
         self._working: Working | None = None
         self._gate: AgentAdmission | None = None
         self._is_admitted = False
+        self._was_killed = False
         self._limits = Limits()
         self.shares: tuple[Share, ...] = ()
         self.folder = tree.new_folder()
@@ -161,7 +162,13 @@ class Run:
     def ending(self) -> tuple[str, str] | None:
         """The status and reason of the last event, if that is an ending."""
         last = self.log[-1] if self.log else {"event": ""}
-        return (last["status"], last["reason"]) if last["event"] in FINAL else None
+        if last["event"] not in FINAL or self._is_silent(last["status"]):
+            return None
+        return last["status"], last["reason"]
+
+    def _is_silent(self, status: str) -> bool:
+        """Whether its last process was killed before it recorded anything."""
+        return self._was_killed and status == "interrupted"
 
     def ending_of(self, name: str) -> tuple[str, str] | None:
         found = [each for each in self.current_children() if each.path.endswith(f"/{name}")]
@@ -216,6 +223,7 @@ class Run:
         """A process takes the run up."""
         self.tree.laws.process_begins(self)
         self.is_alive, self.stop, self.run = True, None, run
+        self._was_killed = False
         self.ended.clear()
         self._working, self._gate = None, AgentAdmission(SpendingRules(), "/")
         self._is_admitted = False
@@ -269,7 +277,7 @@ class Run:
 
     def die(self) -> None:
         """The process is killed: what is left is the log."""
-        self.is_alive = False
+        self.is_alive, self._was_killed = False, True
         self.run = rebuilt(self.log, self.loop)
         self.ran_ms = 0 if self.run is None else self.run.ran_ms
         self._ended()
@@ -286,7 +294,10 @@ class Run:
     def outcome(self) -> ChildOutcome:
         if self.run is None:
             return ChildOutcome(CRASHED, "crash")
-        return outcome_of_run(self.run, self.used_below())
+        found = outcome_of_run(self.run, self.used_below())
+        if self._is_silent(found.status):
+            return found._replace(status=CRASHED, reason="crash", message="")
+        return found
 
     def used_below(self) -> dict[str, Counted]:
         """What each child has used that has begun and not ended."""

@@ -32,7 +32,7 @@ from little_loops.fsm.happenings import (
     Happening,
     StopAsked,
 )
-from little_loops.fsm.joins import ending_text
+from little_loops.fsm.joins import CRASHED, ending_text
 from little_loops.fsm.limits import cost_allowed_usd
 from little_loops.fsm.schema import StateConfig
 from little_loops.fsm.state import Children, ChildResult, FileRef, LeftOut, LoopState, Result
@@ -363,9 +363,14 @@ class ChildProcesses:
         self._unread.pop(child.pipe, None)
         del self._running[child.pipe]
         os.close(child.pipe)
+        status = 0
         with suppress(ChildProcessError):
-            os.waitpid(child.pid, 0)
-        self._ended.append((child.name, end_child(child.files)))
+            _, status = os.waitpid(child.pid, 0)
+        outcome = end_child(child.files)
+        if outcome.status == "interrupted" and os.WIFSIGNALED(status):
+            # It was killed before it recorded anything: this is how the process before it ended.
+            outcome = outcome._replace(status=CRASHED, reason="crash", message="")
+        self._ended.append((child.name, outcome))
 
 
 def _continues(stored: StoredRun, *, is_resumed: bool) -> bool:
