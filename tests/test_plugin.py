@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from little_loops import __version__
+from little_loops.authoring.fields.table import LOOP, STATE
 from little_loops.authoring.load import load
 from little_loops.cli.options import args_of
 from little_loops.cli.topics import TOPICS
@@ -190,3 +191,10 @@ def test_the_metadata_that_is_shown_keeps_its_contract():
 def test_a_judging_command_ends_with_a_verdict(name: str):
     lines = [line.strip() for line in PAGES[name].text.splitlines()]
     assert {"VERDICT: pass", "VERDICT: fail"} <= set(lines)
+
+
+def test_a_loop_may_be_made_of_loops_and_branches():
+    fields = {field.name for table in (LOOP, STATE) for field in table.fields}
+    named = {"for_each", "branches", "matrix", "join", "max_parallel", "worktree", "loop", "hooks"}
+    assert named <= fields
+    assert all(f"`{name}`" in PAGES["create-loop"].text for name in named)
