@@ -27,7 +27,7 @@ unexport PYTHONPATH
 unexport VIRTUAL_ENV
 
 .DEFAULT_GOAL := help
-.PHONY: help test test-fast check web web-check e2e live live-newest soak mutants bench false-done demo docs clean
+.PHONY: help test test-fast check web web-check e2e pictures live live-newest soak mutants bench false-done demo docs clean
 
 # An environment whose Python is missing, or that was copied together with the project, is created again.
 AT_HOME := import os, sys, little_loops as it; sys.exit(not os.path.samefile(it.__file__, sys.argv[1]))
@@ -83,6 +83,11 @@ e2e: $(E2E_STAMP) $(NODE_STAMP) ## the page in a real Chromium (on Debian: the p
 	  test -n "$$CI" || exit 1; \
 	  echo "make e2e: what failed is tried again, alone"; \
 	  $(E2E_AGAIN); }
+
+MANUAL_PICTURES = $(addprefix .cache/pictures/page-,run.png runs.png edit.png)
+pictures: $(E2E_STAMP) ## take pictures of the page: all scenes in .cache/pictures, and those of the manual
+	PICTURES=.cache/pictures $(PY) -m pytest -q -n 0 tests/e2e/test_pictures.py
+	cp $(MANUAL_PICTURES) docs/pictures
 
 live: $(STAMP) ## the tests with real agent programs (fetched by npm into .cache/agents)
 ifneq ($(LIVE_TESTS),)

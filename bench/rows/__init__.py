@@ -10,6 +10,7 @@ from bench.rows import (
     idle,
     output,
     page,
+    page_browser,
     resuming,
     scripted,
     seen,
@@ -29,6 +30,7 @@ GROUPS = (
         scripted.rows,
         branches.rows,
         page.rows,
+        page_browser.rows,
     ),
 )
 

@@ -92,6 +92,7 @@ class Server:
 
     def __init__(self, url: str, pid: int) -> None:
         self.pid = pid
+        self.url = url
         base, _, self._token = url.partition("/#token=")
         self._host = base.removeprefix("http://")
 

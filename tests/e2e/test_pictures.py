@@ -1,6 +1,6 @@
 """Pictures of the page: twelve scenes, wide and narrow, light and dark.
 
-`PICTURES=DIRECTORY make e2e` keeps them there; `docs/pictures` has a few. Look at each of them:
+`make pictures` keeps them in `.cache/pictures`, and writes those of the manual. Look at each of them:
 
 - The eye finds the name, the status and what to do first.
 - Status is told by a word and a shape, not by its colour alone.
@@ -69,7 +69,7 @@ def crowded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         shop.ll("run", name)
     lengthen(shop.past("spin"), 12_500)
     copy_runs(shop, "quick", 500)
-    with serving(shop) as server:
+    with serving(shop, "--edit") as server:
         yield server
     shop.end_actions()
 
@@ -113,29 +113,57 @@ SCENES = [
     ("run-zoomed", "Runs release", ZOOMED),
     ("loops", "Loops", {}),
     ("loops-narrow-dark", "Loops", {**NARROW, "color_scheme": "dark"}),
-    ("charts", "Charts", {}),
+    ("charts", "Charts tune", {}),
     ("large", "Loops large", {}),
     ("long-names", f"Loops {LONG}", NARROW),
     ("right-to-left", "Runs rtl", {}),
     ("error", "Loops broken", {}),
+    ("edit", "Edit fix-types", {}),
+    ("edit-dark", "Edit fix-types", {"color_scheme": "dark"}),
+    ("edit-narrow", "Edit fix-types", NARROW),
 ]
+MANUAL = {"page-runs": "Runs", "page-run": "Runs fix-types", "page-edit": "Edit fix-types"}
+
+
+def show(page: Any, base: str, view: str) -> None:
+    """Open a view, and wait until it is complete."""
+    page.wait_for_selector("h1")
+    match view.split():
+        case ["Runs", "release" | "rtl" | "fix-types" as loop]:
+            page.goto(f"{base}#/runs/{loop}")
+            expect(page.locator(".step-view .lines").first).to_be_visible()
+        case ["Charts", loop]:
+            visit(page, "Charts")
+            page.locator(".view-head select").select_option(label=loop)
+            expect(page.get_by_role("heading", name="Measured value")).to_be_visible()
+        case ["Edit", loop]:
+            page.goto(f"{base}#/edit/{loop}.yaml")
+            page.locator('.react-flow__node[data-id="check"]').click()
+            expect(page.get_by_role("heading", name="State check")).to_be_visible()
+            page.evaluate("scrollTo(0, 0)")
+        case _:
+            visit(page, view)
+    expect(page.locator(".connection")).to_contain_text("live")
 
 
 @pytest.mark.parametrize(("name", "view", "options"), SCENES, ids=[scene[0] for scene in SCENES])
 def test_a_scene(crowded: Server, browser, place: Path, name: str, view: str, options: Any):
     with tab(browser, crowded.url, **options) as watched:
-        if view in ("Runs release", "Runs rtl", "Runs fix-types"):
-            loop = view.split()[1]
-            watched.page.wait_for_selector("h1")
-            watched.page.goto(f"{crowded.base}#/runs/{loop}")
-            expect(watched.page.locator(".step-view .lines").first).to_be_visible()
-        else:
-            visit(watched.page, view)
         page = watched.page
-        expect(page.locator(".connection")).to_contain_text("live")
+        show(page, crowded.base, view)
         width = page.viewport_size["width"]
         assert page.evaluate("document.documentElement.scrollWidth") == width
         page.screenshot(path=place / f"{name}.png", full_page=name not in ("runs", "runs-dark"))
+
+
+def test_pictures_for_the_manual(busy: Shop, browser, place: Path):
+    with (
+        serving(busy, "--edit") as server,
+        tab(browser, server.url, viewport={"width": 1240, "height": 840}) as watched,
+    ):
+        for name, view in MANUAL.items():
+            show(watched.page, server.base, view)
+            watched.page.screenshot(path=place / f"{name}.png")
 
 
 def test_an_empty_page(shop: Shop, browser, place: Path):
@@ -155,6 +183,7 @@ def test_an_offline_page(shop: Shop, browser, place: Path):
         server.end(signal.SIGKILL)
         expect(watched.page.locator(".connection")).to_contain_text("offline")
         expect(watched.page.locator(".run")).to_be_visible()
+        expect(watched.page.locator("main")).to_contain_text("The server is not responding")
         watched.page.screenshot(path=place / "offline.png")
 
 
@@ -169,4 +198,5 @@ def test_a_run_of_fifty_thousand_events(crowded: Server, browser, place: Path):
         steps.focus()
         page.keyboard.press("Home")
         expect(page.locator(".step-view")).to_contain_text("Step 1 ·")
+        page.evaluate("scrollTo(0, 0)")
         page.screenshot(path=place / "many-events.png", full_page=True)

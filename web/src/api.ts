@@ -211,7 +211,6 @@ export interface Templates {
 export interface CreateBody {
   project?: string;
   template: string;
-  name?: string;
 }
 export interface Created {
   schema: 1;

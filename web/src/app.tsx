@@ -81,6 +81,17 @@ function Page() {
         <ConnectionState value={connection.value} />
       </header>
       <main ref={main} tabIndex={-1} id="main">
+        {connection.value === "offline" && (
+          <div class="callout tone-bad">
+            <Icon tone="bad" />
+            <div>
+              <p>
+                The server is not responding, so what you see may be old. The page tries again by itself; your runs go on without it. <code>ll-loop web</code> starts
+                the server again.
+              </p>
+            </div>
+          </div>
+        )}
         {server.error && !server.data && <Problem failure={server.error} retry={() => void server.reload()} />}
         {!server.data && !server.error && <Loading what="the page" />}
         {server.data && <View route={current} server={server.data} />}

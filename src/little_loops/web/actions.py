@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from little_loops.records import NamedTuple
+from little_loops.reporting.escape import visible
 from little_loops.runs import refusals
 from little_loops.runs.layout import RunFiles
 from little_loops.runs.project import is_run_name
@@ -173,6 +174,7 @@ def templates(site: Site, _: Query) -> Mapping[str, Any]:
 
 def create(site: Site, query: Query) -> Mapping[str, Any]:
     """Write a new loop from a template, as `ll-loop init` does."""
+    options(query.body, {}, "project", "template")
     project = site.project(_text(query.body, "project", ""))
     template = _text(query.body, "template", "")
     if not template:
@@ -239,7 +241,20 @@ def fork(site: Site, query: Query) -> Mapping[str, Any]:
 def undo(site: Site, query: Query) -> Mapping[str, Any]:
     found = site.run(query.path["run"])
     words = options(query.body, UNDO)
-    return _carry_out("undo", found, [*command_name(found.view)[1:], *words])
+    done = _carry_out("undo", found, [*command_name(found.view)[1:], *words])
+    return {**done, "lines": [*_undone(done["result"]), *done["lines"]]}
+
+
+def _undone(result: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what an undo changed, or would change: with `--json`, the command prints only data."""
+    changes, failed = result["changes"], result["failed"]
+    if not changes and not failed:
+        yield "nothing to do: the files are as they were"
+    for each in changes:
+        note = "  (changed since)" if each["path"] in result["conflicts"] else ""
+        yield f"{each['change']:<9} {visible(each['path'], newlines=False)}{note}"
+    for path in failed:
+        yield f"failed    {visible(path, newlines=False)}"
 
 
 def _latest(site: Site, query: Query) -> FoundRun:

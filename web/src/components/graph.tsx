@@ -41,7 +41,7 @@ export function Graph(props: { machine: Machine; ended?: boolean; selected?: str
   const stop = focused ?? current ?? machine.initial;
 
   useEffect(() => {
-    const found = placed.states.find((each) => each.state.name === current);
+    const found = placed.states.find((each) => each.state.name === (current ?? machine.initial));
     const element = box.current;
     if (!found || !element) return;
     element.scrollTop = found.y * scale - element.clientHeight / 2 + 26;

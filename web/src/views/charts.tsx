@@ -12,7 +12,7 @@ import { go, hrefs } from "../router";
 export function ChartsView({ loopKey }: { loopKey: string | null }) {
   const loops = useAnswer<Loops>("/api/loops");
   const known = loops.data?.loops ?? [];
-  const chosen = loopKey === null ? (known.find((loop) => loop.runs > 0) ?? known[0]) : known.find((loop) => loop.key === loopKey);
+  const chosen = loopKey === null ? latest(known) : known.find((loop) => loop.key === loopKey);
   return (
     <>
       <header class="view-head">
@@ -37,6 +37,12 @@ export function ChartsView({ loopKey }: { loopKey: string | null }) {
       {chosen && <LoopChartsView key={chosen.key} loop={chosen} />}
     </>
   );
+}
+
+/** The loop of the newest run that has ended; without any, the first loop. */
+function latest(loops: LoopRow[]): LoopRow | undefined {
+  const at = (loop: LoopRow): number => loop.endings[loop.endings.length - 1]?.started_ms ?? 0;
+  return loops.reduce<LoopRow | undefined>((best, loop) => (best === undefined || at(loop) > at(best) ? loop : best), undefined);
 }
 
 function LoopChartsView({ loop }: { loop: LoopRow }) {

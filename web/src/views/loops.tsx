@@ -251,13 +251,12 @@ function CreateDialog(props: { close: () => void; created: () => void }) {
   const client = useClient();
   const { data, error } = useAnswer<Templates>("/api/templates");
   const [template, setTemplate] = useState("");
-  const [name, setName] = useState("");
   const [failure, setFailure] = useState<Failure | null>(null);
   const chosen = template || data?.templates[0]?.name || "";
   async function submit(event: Event): Promise<void> {
     event.preventDefault();
     try {
-      const made = await client.send<Created>("POST", "/api/loops", { template: chosen, ...(name ? { name } : {}) });
+      const made = await client.send<Created>("POST", "/api/loops", { template: chosen });
       props.created();
       props.close();
       go(hrefs.edit(made.key));
@@ -283,12 +282,6 @@ function CreateDialog(props: { close: () => void; created: () => void }) {
             </label>
           ))}
         </fieldset>
-        <label class="field">
-          <span>
-            Name <small class="muted">optional</small>
-          </span>
-          <input type="text" class="mono" value={name} onInput={(event) => setName(event.currentTarget.value)} />
-        </label>
         {failure && <Problem failure={failure} />}
         <footer>
           <button type="submit" class="primary" disabled={!chosen}>
@@ -354,13 +347,11 @@ export function LoopView({ loopKey }: { loopKey: string }) {
                 <Status tone={each.severity === "error" ? "bad" : "warn"} word={`${each.severity} ${each.code}`} />
                 <span>
                   <Message text={sentence(each.message)} />
-                  {each.help && (
-                    <span class="muted">
-                      {" "}
-                      <Message text={sentence(each.help)} />
-                    </span>
-                  )}
-                  {each.line && <span class="muted"> Line {each.line}.</span>}
+                  <span class="muted">
+                    {each.line && `Line ${each.line}`}
+                    {each.line && each.help && ". "}
+                    {each.help && <Message text={sentence(each.help)} />}
+                  </span>
                 </span>
               </li>
             ))}
@@ -377,7 +368,7 @@ export function LoopView({ loopKey }: { loopKey: string }) {
           ) : (
             <div class="source" tabIndex={0} role="region" aria-label="The loop file">
               <pre>
-                {data.source.split("\n").map((line, at) => (
+                {data.source.replace(/\n$/, "").split("\n").map((line, at) => (
                   <span key={at} class={`line${data.problems.some((each) => each.line === at + 1) ? " marked" : ""}`}>
                     {line}
                     {"\n"}

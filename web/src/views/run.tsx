@@ -11,7 +11,7 @@ import { StepView, type Growth } from "../components/step_detail";
 import { StepList } from "../components/steps";
 import { Timeline } from "../components/timeline";
 import { useAnswer, useClient } from "../context";
-import { absolute, count, duration, money, plural } from "../format";
+import { absolute, count, duration, exact, money, plural } from "../format";
 import { follow, throttled } from "../live";
 import { go, hrefs } from "../router";
 import { RunItem } from "./runs";
@@ -189,7 +189,7 @@ function TimelineWindow(props: { data: TimelineAnswer; latest: boolean; setBefor
   if (total <= last - first + 1) return null;
   return (
     <span class="window">
-      steps {first}–{last} of {total}
+      steps {exact(first)}–{exact(last)} of {exact(total)}
       <button type="button" class="quiet small" disabled={first <= 1} onClick={() => props.setBefore(first)}>
         Earlier
       </button>
@@ -272,7 +272,7 @@ function RunHead({ data, replaced }: { data: RunDetail; replaced: boolean }) {
       <dl class="facts big">
         <Fact name="Iterations">
           {run.iteration ?? 0}
-          {data.limits.max_iterations ? <span class="muted"> of {data.limits.max_iterations}</span> : null}
+          {data.limits.max_iterations ? <span class="muted"> of {exact(data.limits.max_iterations)}</span> : null}
         </Fact>
         <Fact name={running ? "Running for" : "Ran for"}>
           <Lasting ms={run.duration_ms} at={run.at_ms} running={running && client.live} />

@@ -1,12 +1,13 @@
 /* The runs: those that wait for the reader first, then running, queued and ended ones. */
 
-import { useEffect, useState } from "preact/hooks";
+import type { VNode } from "preact";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Children, RunList, RunRow } from "../api";
 import { Failure, query, runPath } from "../client";
 import { Actions, acknowledgeRow } from "../components/actions";
 import { Ago, Command, Empty, Icon, Lasting, Loading, Message, Problem, sentence, Status } from "../components/basics";
 import { useAnswer, useClient } from "../context";
-import { dayName, money, plural } from "../format";
+import { dayName, exact, money, plural } from "../format";
 import { follow, now, throttled } from "../live";
 import { go, hrefs } from "../router";
 
@@ -20,6 +21,9 @@ const STATUSES: [value: string, word: string][] = [
   ["interrupted", "Interrupted"],
 ];
 
+/** What arrives within this time is drawn together. */
+const TOGETHER_MS = 20;
+
 export function RunsView({ filter, projects }: { filter: URLSearchParams; projects: number }) {
   const client = useClient();
   const values = { status: filter.get("status") ?? "", loop: filter.get("loop") ?? "", day: filter.get("day") ?? "" };
@@ -29,18 +33,30 @@ export function RunsView({ filter, projects }: { filter: URLSearchParams; projec
   const [more, setMore] = useState<{ of: string; rows: RunRow[]; next: string | null } | null>(null);
   const [failure, setFailure] = useState<Failure | null>(null);
   const [fresh, setFresh] = useState<Record<string, RunRow>>({});
+  const shown = useRef(new Map<string, RunRow>());
 
   useEffect(() => {
     const leave = new AbortController();
     const again = throttled(reload, 300);
+    let news: Record<string, RunRow> = {};
+    let timer = 0;
+    const show = (): void => {
+      const found = news;
+      news = {};
+      timer = 0;
+      setFresh((before) => ({ ...before, ...found }));
+    };
     void follow(
       client,
       () => "/api/stream",
       (item) => {
         if (item.type === "run") {
           acknowledgeRow(item.run);
-          setFresh((before) => ({ ...before, [item.run.key]: item.run }));
-          again.ask();
+          news[item.run.key] = item.run;
+          timer ||= window.setTimeout(show, TOGETHER_MS);
+          // The whole list is asked for only if this run is in another place of it now, or costs more.
+          const before = shown.current.get(item.run.key);
+          if (before?.group !== item.run.group || before.cost_usd !== item.run.cost_usd) again.ask();
         } else if (item.type === "gone" || item.type === "loops") again.ask();
       },
       leave.signal,
@@ -49,6 +65,7 @@ export function RunsView({ filter, projects }: { filter: URLSearchParams; projec
     return () => {
       leave.abort();
       again.cancel();
+      clearTimeout(timer);
     };
   }, [client, JSON.stringify(values)]);
 
@@ -68,6 +85,7 @@ export function RunsView({ filter, projects }: { filter: URLSearchParams; projec
   }
   const set = (name: string, value: string): void => go(hrefs.runs({ ...values, [name]: value }));
   const current = (data?.current ?? []).map((row) => fresh[row.key] ?? row);
+  shown.current = new Map(current.map((row) => [row.key, row]));
   const past = data ? [...data.past, ...(pages?.rows.filter((row) => !data.past.some((each) => each.key === row.key)) ?? [])] : [];
   const nextPage = pages ? pages.next : (data?.next ?? null);
   const filtered = Object.values(values).some(Boolean);
@@ -180,7 +198,18 @@ function byDay(rows: RunRow[], today: number): [string, RunRow[]][] {
   return [...days];
 }
 
+/** Draws runs; one that has not changed is not drawn again: there may be hundreds. */
+function useItems(projects: number): (row: RunRow) => VNode {
+  const kept = useMemo(() => new WeakMap<RunRow, VNode>(), [projects]);
+  return (row) => {
+    const item = kept.get(row) ?? <RunItem key={row.key} row={row} projects={projects} />;
+    kept.set(row, item);
+    return item;
+  };
+}
+
 function Group(props: { title: string; rows: RunRow[]; projects: number; strong?: boolean }) {
+  const item = useItems(props.projects);
   if (props.rows.length === 0) return null;
   const id = `group-${props.title.toLowerCase().replaceAll(" ", "-")}`;
   return (
@@ -189,9 +218,7 @@ function Group(props: { title: string; rows: RunRow[]; projects: number; strong?
         {props.title} <span class="count number">{props.rows.length}</span>
       </h2>
       <ul class="runs">
-        {props.rows.map((row) => (
-          <RunItem key={row.key} row={row} projects={props.projects} />
-        ))}
+        {props.rows.map(item)}
       </ul>
     </section>
   );
@@ -223,7 +250,7 @@ export function RunItem({ row, projects }: { row: RunRow; projects: number }) {
               </>
             )}
             {row.state && (row.group !== "ended" || row.tone !== "good") && row.iteration !== null && " · "}
-            {row.iteration !== null && (row.group === "ended" ? plural(row.iteration, "iteration") : `iteration ${row.iteration}${row.max_iterations ? ` of ${row.max_iterations}` : ""}`)}
+            {row.iteration !== null && (row.group === "ended" ? plural(row.iteration, "iteration") : `iteration ${exact(row.iteration)}${row.max_iterations ? ` of ${exact(row.max_iterations)}` : ""}`)}
           </span>
         </span>
         <span class="run-time">

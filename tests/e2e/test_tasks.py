@@ -1,0 +1,121 @@
+"""What people come for: why a run stopped, what it cost and changed, and going back or on from there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tests.e2e.conftest import serving, sync_api, tab
+from tests.e2e.shop import API, FIX_TYPES, Shop
+from tests.e2e.test_editor import editing, file_of, node, save
+from tests.project import until
+
+expect = sync_api.expect
+NOTED = FIX_TYPES.replace("max_iterations: 10", "max_iterations: 1")
+
+
+def done(shop: Shop, text: str) -> None:
+    """Run the loop `fix-types` with this text until it ends or reaches its limit."""
+    shop.loop("fix-types", text)
+    shop.commit()
+    shop.ll("trust", "fix-types")
+    shop.ll("run", "fix-types")
+
+
+def open_run(page: Any) -> None:
+    page.get_by_role("link", name="fix-types", exact=True).first.click()
+    expect(page.get_by_role("heading", level=1, name="fix-types")).to_be_visible()
+
+
+def downloaded(page: Any, button: str) -> Path:
+    with page.expect_download() as found:
+        page.get_by_role("button", name=button).click()
+    return Path(found.value.path())
+
+
+def test_what_a_run_cost_and_changed_and_its_files(shop: Shop, browser):
+    done(shop, FIX_TYPES)
+    with serving(shop) as server, tab(browser, server.url) as watched:
+        page = watched.page
+        open_run(page)
+        expect(page.locator(".run-head")).to_contain_text("$0.36")
+        page.get_by_role("option").nth(3).click()  # the second turn
+        changes = page.get_by_role("region", name="Changes to src/api.py")
+        expect(changes).to_contain_text("def discount(price: float, share: float) -> float:")
+        expect(changes).not_to_contain_text("+def total")
+        report = downloaded(page, "Download report").read_text()
+        assert report.startswith("<!doctype html>")
+        assert "Fix the next type error in src/api.py." in report
+        receipt = json.loads(downloaded(page, "Download receipt").read_text())
+        assert receipt["predicateType"]
+
+
+def test_why_a_run_stopped_and_let_it_continue_with_a_note(shop: Shop, browser):
+    done(shop, NOTED)
+    with serving(shop) as server, tab(browser, server.url) as watched:
+        page = watched.page
+        open_run(page)
+        head = page.locator(".run-head")
+        expect(head).to_contain_text("Loop reached its iteration limit in state 'fix'")
+        page.get_by_role("button", name="Resume fix-types", exact=True).click()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_label("Iterations").fill("10")
+        dialog.get_by_label("For the next agent").fill("keep the names")
+        dialog.get_by_role("button", name="Resume").click()
+        expect(head.locator(".status")).to_contain_text("completed")
+    notes = [each["text"] for each in shop.events("fix-types") if each["event"] == "note_received"]
+    assert notes == ["keep the names"]
+
+
+def test_fork_a_run_and_undo_it(shop: Shop, browser):
+    done(shop, FIX_TYPES)
+    with serving(shop) as server, tab(browser, server.url) as watched:
+        page = watched.page
+        open_run(page)
+        page.get_by_role("option").nth(1).click()  # the first turn
+        expect(page.locator(".step-view")).to_contain_text("Step 2 ·")
+        page.get_by_role("button", name="Fork here").click()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_role("button", name="Fork", exact=True).click()
+        dialog.get_by_role("link", name="Open the fork").click()
+        expect(page.locator(".run-head .status")).to_contain_text("completed")
+        page.get_by_role("navigation").get_by_role("link", name="Runs").click()
+        expect(page.get_by_text("after step 2")).to_be_visible()
+
+        page.get_by_role("link", name="fix-types", exact=True).first.click()
+        page.get_by_role("button", name="Undo fix-types", exact=True).click()
+        dialog.get_by_role("button", name="Show what would change").click()
+        expect(dialog.locator("pre")).to_contain_text("src/api.py")
+        assert "TODO" not in shop.file("src/api.py")
+        dialog.get_by_role("button", name="Undo", exact=True).click()
+        until(lambda: shop.file("src/api.py") == API, "file as it was")
+
+
+def test_add_a_retry_to_a_state(shop: Shop, browser):
+    path = shop.loop("fix-types", FIX_TYPES)
+    with editing(shop, browser, "fix-types") as watched:
+        page = watched.page
+        node(page, "fix").click()
+        page.locator(".add-field").last.select_option("retry")
+        row = page.locator(".field-row", has=page.get_by_text("retry", exact=True)).first
+        row.locator(".add-field").select_option("max")
+        row.get_by_label("max", exact=True).fill("2")
+        row.get_by_label("max", exact=True).blur()
+        expect(page.locator(".cm-content")).to_contain_text("retry:")
+        save(page)
+    assert path == file_of(shop, "fix-types")
+    assert "max: 2" in path.read_text()
+    assert shop.ll("validate", "fix-types").returncode == 0
+
+
+def test_start_from_a_template(shop: Shop, browser):
+    with serving(shop, "--edit") as server, tab(browser, server.url) as watched:
+        page = watched.page
+        page.get_by_role("navigation").get_by_role("link", name="Loops").click()
+        page.get_by_role("button", name="New loop").first.click()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_role("radio", name="lint").check()
+        dialog.get_by_role("button", name="Create").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text(".loops/fix-lint.yaml")
+    assert "name: fix-lint" in file_of(shop, "fix-lint").read_text()
