@@ -315,7 +315,9 @@ def told_after_kills(numbers: Iterable[int]) -> list[Counter[str]]:
             project = make()
             loop(project, [{"to": 'echo "$LL_NOTICE" >> told'}], "echo acted >> trace")
             command(project, "run", "work", at=At(number, dies))
-            for words in (["status"], ["list"], ["resume", "work"], ["run", "work", "--fresh"]):
+            for words in (["status"], ["list"], ["status", "work"]):
+                command(project, *words)
+            for words in (["resume", "work"], ["run", "work", "--fresh"]):
                 if "loop_complete" not in _log(project):
                     command(project, *words)
             until(lambda: not _senders(project), "end of the notifications")  # noqa: B023

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
+from little_loops.errors import LittleLoopsError
 from little_loops.runs.reading import Runs
 from little_loops.runs.view import RunView
 
@@ -23,9 +24,16 @@ def _report(runs: Runs, view: RunView) -> None:
     from little_loops.runs.config_files import NOTIFY, mentions, user_config
 
     machine = runs.machine(view)
-    if view.summary is None or machine is None:
+    if machine is None or not (machine.notify or mentions(user_config(os.environ), NOTIFY)):
         return
-    if machine.notify or mentions(user_config(os.environ), NOTIFY):
-        from little_loops.engine.crash_reports import report_crash
+    from little_loops.engine.crash_reports import report_crash
+    from little_loops.runs.stored_run import read_stored
 
-        report_crash(view.files, machine, view.summary, os.environ)
+    try:
+        # The view may be behind the log, whose last event names the crash.
+        stored = read_stored(view.files)
+    except LittleLoopsError:  # whoever looks at the run is told what is wrong with it
+        return
+    again = runs.view(view.name)  # somebody may have resumed it meanwhile, and reported it
+    if stored is not None and stored.run.status == "running" and again and again.is_crashed:
+        report_crash(stored.files, stored.loop, stored.run, os.environ)

@@ -19,13 +19,13 @@ from little_loops.engine.notifying import Senders, targets_of, user_recipients
 from little_loops.errors import LittleLoopsError
 from little_loops.fsm.notices import Notice, crash
 from little_loops.fsm.schema import FSMLoop, Notify
-from little_loops.fsm.state import LoopState, RunSummary
+from little_loops.fsm.state import LoopState
 from little_loops.runs.layout import CRASH_REPORT, RunFiles
 from little_loops.system.detached import own_environment
 
 
 def report_crash(
-    files: RunFiles, loop: FSMLoop, run: LoopState | RunSummary, environ: Mapping[str, str]
+    files: RunFiles, loop: FSMLoop, run: LoopState, environ: Mapping[str, str]
 ) -> None:
     """Start to notify people about a crashed run, unless somebody has."""
     cost_usd = sum(receipt.cost_usd for receipt in run.costs.values())
