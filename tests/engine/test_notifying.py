@@ -352,20 +352,23 @@ def check_told(told: list[Counter[str]]) -> None:
     assert any(each[crash] and each[completed] for each in told)
 
 
-def places() -> int:
+def places() -> list[str]:
     with projects() as make:
         project = make()
         loop(project, [{"to": 'echo "$LL_NOTICE" >> told'}], "echo acted >> trace")
-        return len(operations(project, "run", "work"))
+        return operations(project, "run", "work")
 
 
 def test_killed_before_some_operations_each_event_is_reported_at_most_once():
-    check_told(told_after_kills(range(9, places(), 9)))
+    """Among them where the log is ahead of the snapshot, which is replaced by a rename."""
+    every = enumerate(places(), 1)
+    numbers = [n for n, what in every if n % 15 == 0 or what.startswith("os.rename .work.tmp")]
+    check_told(told_after_kills(numbers))
 
 
 @pytest.mark.soak
 def test_killed_before_any_operation_each_event_is_reported_at_most_once():
-    check_told(told_after_kills(range(1, places() + 1)))
+    check_told(told_after_kills(range(1, len(places()) + 1)))
 
 
 # ── waits ──────────────────────────────────────────────────────────────────────────────────────
