@@ -211,13 +211,16 @@ def test_with_protect_the_configuration_of_other_tools_is_watched(line, first):
     assert watched_by(loop)[0] == first
 
 
-def test_with_protect_all_the_configuration_of_ruff_is_watched():
-    check = StateConfig("ruff check", check=True)
-    assert watched_by(loop_with(check, evidence=Evidence(protect=("tests/",)))) == (
-        "/**/ruff.toml",
-        "/**/.ruff.toml",
-        "/**/pyproject.toml",
-    )
+@pytest.mark.parametrize(
+    ("line", "watched"),
+    [
+        ("ruff check", ("/**/ruff.toml", "/**/.ruff.toml", "/**/pyproject.toml")),
+        ("flake8 src", ("/.flake8", "/setup.cfg", "/tox.ini")),
+    ],
+)
+def test_with_protect_all_the_configuration_of_a_tool_is_watched(line, watched):
+    check = StateConfig(line, check=True)
+    assert watched_by(loop_with(check, evidence=Evidence(protect=("tests/",)))) == watched
 
 
 @pytest.mark.parametrize(
