@@ -9,6 +9,7 @@ import pytest
 
 import little_loops
 from little_loops.authoring.codes import ErrorCode, catalogue
+from little_loops.authoring.fields.kinds import MOST_ITEMS, MOST_STATES, MOST_WORDS
 from little_loops.authoring.load import load
 
 ENTRIES = list(catalogue().values())
@@ -66,3 +67,10 @@ def test_every_problem_has_a_way_out() -> None:
     texts = [path.read_text() for path in WRONG] + [entry.wrong for entry in ENTRIES]
     problems = [problem for text in texts for problem in load(text, "demo.yaml", "demo").problems]
     assert [problem for problem in problems if not problem.help] == []
+
+
+def test_the_explanation_of_a_size_limit_names_the_limits():
+    assert catalogue()["LL123"].text == (
+        f"A loop has at most {MOST_STATES:,} states, a list that becomes states has at most "
+        f"{MOST_ITEMS:,} items, and a condition has at most {MOST_WORDS} words."
+    )
