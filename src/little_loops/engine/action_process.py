@@ -44,6 +44,9 @@ class OutputSink(Protocol):
     def stderr(self, chunk: bytes) -> None: ...
 
 
+Redirect = Callable[[Mapping[str, str]], dict[str, str]]
+
+
 class Workplace(NamedTuple):
     """Where the actions of a run work, their environment, and who observes them."""
 
@@ -58,6 +61,8 @@ class Workplace(NamedTuple):
     scanner: Callable[[], Scanner] = SignalScanner
     kept_open: tuple[int, ...] = ()
     """Descriptors that the action's process inherits."""
+    redirect: Redirect = dict
+    """Changes variables so that programs use the files of a worktree, not those of the project."""
 
 
 def inherited(environ: Mapping[str, str]) -> dict[str, str]:
@@ -72,7 +77,8 @@ def environment(
     at: Workplace, run: LoopState, job: Job, written: Mapping[str, str]
 ) -> dict[str, str]:
     """Return the environment of an action: the inherited one, then `written`, which the loop's
-    author set, then our own `LL_…` variables, which nothing overrides."""
+    author set, then our own `LL_…` variables, which nothing overrides; in a worktree, redirected to
+    it."""
     own = {
         **marks_of(run.run, job.step, job.attempt),
         "LL_ITERATION": str(job.iteration),
@@ -83,7 +89,7 @@ def environment(
     }
     if job.continuation:
         own["LL_CONTINUATION"] = job.continuation
-    return {**at.environ, **written, **own}
+    return at.redirect({**at.environ, **written, **own})
 
 
 def run_program(

@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from little_loops import __version__
-from little_loops.engine.action_process import Workplace, inherited
+from little_loops.engine.action_process import Redirect, Workplace, inherited
 from little_loops.engine.drive import drive, new_run
 from little_loops.engine.local_world import LocalWorld, Services, SessionNote, end_processes
 from little_loops.errors import StorageError, UsageError
@@ -466,13 +466,16 @@ def carry_out(
     directory of runs was removed meanwhile, the processes of the run are ended first.
     """
     services = _with_ports(loop, worktree, services)
+    redirect = _redirect(request.root, place)
     masker = Masker({**services.environ, **written_env(loop)})
     if services.owns_process:
         process_tree.adopt_orphans()
     with ExitStack() as stack:
         log = writer.open_log()
         stack.callback(os.close, log)
-        event_hooks = _event_hooks(loop, request.root, place or request.root, services, stack)
+        event_hooks = _event_hooks(
+            loop, request.root, place or request.root, redirect, services, stack
+        )
         notifier = _notifier(loop, run, place, services, writer.files, masker, stack)
         beside = [each for each in (event_hooks, notifier) if each is not None]
         keeper = _log_keeper(log, writer.files.shown_name, loop, run, masker)
@@ -485,7 +488,7 @@ def carry_out(
             output = RunOutput(writer.data, masker)
             stack.callback(output.close)
             at = _workplace(run.run, request, services, writer, onlookers, output, session)
-            return at._replace(project=place or request.root)
+            return at._replace(project=place or request.root, redirect=redirect)
 
         _begin_beside_edits(request, run, services)
         if run.seq:
@@ -554,6 +557,16 @@ def carry_out(
     return RunOutcome(run, ending, past or writer.files, permit, notifier)
 
 
+def _redirect(root: str, place: str | None) -> Redirect:
+    """Return what makes programs use the files in `place`, if that is in a worktree of the project
+    `root`."""
+    if place is None or place == root:
+        return dict
+    from little_loops.trees.editables import StandIn  # few runs have worktrees
+
+    return StandIn.of(root, place).environment
+
+
 def _with_ports(loop: FSMLoop, worktree: WorktreePlace | None, services: Services) -> Services:
     """Return the services with the ports of the run's worktree in its environment."""
     if worktree is None:
@@ -565,7 +578,12 @@ def _with_ports(loop: FSMLoop, worktree: WorktreePlace | None, services: Service
 
 
 def _event_hooks(
-    loop: FSMLoop, root: str, place: str, services: Services, stack: ExitStack
+    loop: FSMLoop,
+    root: str,
+    place: str,
+    redirect: Redirect,
+    services: Services,
+    stack: ExitStack,
 ) -> EventHooks | None:
     """Return the commands that run beside a run of the project `root`, which works in `place`; None
     if the loop has none. They end with the run."""
@@ -576,7 +594,12 @@ def _event_hooks(
     cwd = os.path.join(place, loop.cwd or "")
     environ = inherited({**services.environ, "LL_LOOP": loop.name, "LL_PROJECT": root})
     hooks = EventHooks(
-        loop.hooks.events, loop.shell, cwd, lambda: environ, services.warn, services.stop
+        loop.hooks.events,
+        loop.shell,
+        cwd,
+        lambda: redirect(environ),
+        services.warn,
+        services.stop,
     )
     stack.callback(hooks.close)
     return hooks

@@ -167,8 +167,9 @@ def _red(world: LocalWorld, command: CheckMerged, why: str) -> MergedTreeChecked
 def _workplace_in(world: LocalWorld, copy: MergedCopy) -> Workplace:
     """Return where the check works: in the copy; its variables name the copy, not the project."""
     at = world.workplace
-    environ = copy.environment(at.environ)
-    return at._replace(project=copy.project, environ={**environ, CLEAN: "1"})
+    environ = {**copy.environment(at.environ), CLEAN: "1"}
+    redirect = copy.stand_in.environment
+    return at._replace(project=copy.project, environ=environ, redirect=redirect)
 
 
 # ── landing ────────────────────────────────────────────────────────────────────────────────────

@@ -37,7 +37,7 @@ from little_loops.trees import files as store_files
 from little_loops.trees.content import CHUNK, READ, TOO_LARGE, Bounds, Intake
 from little_loops.trees.copy_git import CopyRepository
 from little_loops.trees.copy_plan import Content, CopyLayout, CopyRoot, Planner
-from little_loops.trees.editables import editable_paths
+from little_loops.trees.editables import editable_paths, with_python_path
 from little_loops.trees.files import COPIES
 from little_loops.trees.git import REPOSITORY_VARIABLES, Git
 from little_loops.trees.installed import installed_in
@@ -60,7 +60,6 @@ from little_loops.trees.store import TreeStore
 from little_loops.trees.walk import ContentWalk, Entry, Seeds, dump_seeds, load_seeds
 
 CLEAN = "LL_CLEAN"
-PYTHONPATH = "PYTHONPATH"
 
 
 class CopyPlace(NamedTuple):
@@ -259,10 +258,8 @@ class CleanCopy:
             for name, text in environ.items()
             if name not in REPOSITORY_VARIABLES
         }
-        if editable := editable_paths(self.whole.real, environ):
-            before = [found[PYTHONPATH]] if found.get(PYTHONPATH) else []
-            found[PYTHONPATH] = os.pathsep.join([*before, *map(self.translate, editable)])
-        return {**found, CLEAN: "1"}
+        editable = editable_paths(self.whole.real, environ)
+        return {**with_python_path(found, map(self.translate, editable)), CLEAN: "1"}
 
 
 class CopiedFiles:

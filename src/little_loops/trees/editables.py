@@ -1,8 +1,9 @@
-"""Find editable installs of the project in Python environments outside it.
+"""Let Python import a copy of the project where the project itself is installed in editable mode.
 
-`pip install -e .` lets an environment import a package from the project. An environment inside the
-project is rewritten for a clean copy (`shadows`); one outside is not the project's to rewrite. Python
-searches `PYTHONPATH` first, so the copy's directories go there.
+`pip install -e .` lets an environment import a package from the project. In a clean copy or a
+worktree, a check would then judge the project's files instead of those beside it. An environment
+that is linked there is rewritten (`shadows`); any other is not ours to rewrite. Python searches
+`PYTHONPATH` first, so the directories of the copy or worktree go there.
 """
 
 from __future__ import annotations
@@ -14,58 +15,190 @@ from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from glob import escape, glob
 
+from little_loops.records import NamedTuple
 from little_loops.system.plain_files import reading
+from little_loops.system.user_state import key_of
 from little_loops.trees.git import is_inside
-from little_loops.trees.shadows import MAX_REWRITTEN_BYTES
+from little_loops.trees.shadows import ENVIRONMENT, MAX_REWRITTEN_BYTES
 
+PYTHONPATH = "PYTHONPATH"
+SEARCHED = ("PATH", PYTHONPATH, "NODE_PATH", "VIRTUAL_ENV")
+"""The variables that say where programs and packages are searched for."""
+WORKTREES = "worktrees"
 PROGRAMS = ("python", "python3")
-SITE_PACKAGES = ("lib", "python3*", "site-packages")
+PACKAGES = ("lib*", "python3*", "*-packages")
 PATH_FILE = "*.pth"
-FINDER = "__editable__*.py"
+FINDERS = ("__editable__*.py", "_*editable*.py")
+MAPPED = re.compile(r"""(['"])([\w.]+)\1\s*[:,]\s*(['"])(/.*?)\3""")
 QUOTED = re.compile(r"""(['"])(/.*?)\1""")
+COMES_FIRST = "meta_path.insert("
+"""In a finder that Python asks before it searches any directory."""
+
+
+class Editable(NamedTuple):
+    """A directory from which an environment imports packages, and the file that says so.
+
+    `is_searched` is False if Python does not find it by searching directories.
+    """
+
+    path: str
+    file: str
+    is_searched: bool = True
+
+
+class StandIn(NamedTuple):
+    """A copy or worktree of the repository `real`, whose files are to be used instead.
+
+    `prefix` is the project's path in both; `worktrees` is the directory with all worktrees of the
+    project. What is in one of them means the project, too.
+    """
+
+    real: str
+    copy: str
+    prefix: str = ""
+    worktrees: str = ""
+
+    @classmethod
+    def of(cls, project: str, place: str) -> StandIn:
+        """Return what the worktree stands for in which `place` is the project."""
+        real = os.path.realpath(project)
+        home = os.path.join(WORKTREES, key_of(real))
+        above, found, below = place.partition(f"/{home}/")
+        if not found:
+            return cls(real, place)
+        id, _, prefix = below.partition("/")
+        return cls(
+            real.removesuffix(prefix).rstrip("/"),
+            os.path.join(above, home, id),
+            prefix,
+            os.path.join(above, home),
+        )
+
+    def moved(self, path: str) -> str | None:
+        """Return where a path of the project is in the copy; None if it is somewhere else, or in
+        the copy itself."""
+        for each in (path, os.path.realpath(path)):
+            if is_inside(each, self.copy):
+                return None
+            if is_inside(each, self.real):
+                return self.copy + each[len(self.real) :]
+            if self.worktrees and is_inside(each, self.worktrees) and each != self.worktrees:
+                _, slash, below = each[len(self.worktrees) + 1 :].partition("/")
+                return self.copy + slash + below
+        return None
+
+    def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """Return the variables with which programs find the copy instead of the project.
+
+        What does not exist in the copy is still found in the project: an environment, or our own
+        command.
+        """
+        found = dict(environ)
+        for name in SEARCHED:
+            if text := found.get(name):
+                found[name] = os.pathsep.join(map(self._moved_if_there, text.split(os.pathsep)))
+        moved = (self.moved(each.path) for each in self._editables(environ) if each.is_searched)
+        return with_python_path(found, (path for path in moved if path is not None))
+
+    def _moved_if_there(self, path: str) -> str:
+        moved = self.moved(path) if os.path.isabs(path) else None
+        return path if moved is None or not os.path.isdir(moved) else moved
+
+    def leads_back(self, environ: Mapping[str, str]) -> str | None:
+        """Return a file that makes Python import the project in spite of these variables, if any."""
+        for each in self._editables(environ):
+            moved = self.moved(each.path)
+            if moved is not None and not (each.is_searched and os.path.isdir(moved)):
+                return each.file
+        return None
+
+    def _editables(self, environ: Mapping[str, str]) -> Iterator[Editable]:
+        """Yield what Python environments import, those in the project included: they may be used
+        from the copy."""
+        inside = (
+            os.path.dirname(each)
+            for folder in dict.fromkeys((self.real, os.path.join(self.real, self.prefix)))
+            for name in ("*", ".*")
+            for each in glob(os.path.join(escape(folder), name, ENVIRONMENT))
+        )
+        for root in dict.fromkeys((*_environments(environ), *inside)):
+            for each in _imported_by(root):
+                if os.path.isdir(each.path) and not is_inside(each.path, root):
+                    yield each
+
+
+def with_python_path(environ: Mapping[str, str], paths: Iterator[str]) -> dict[str, str]:
+    """Return the variables with these directories at the end of `PYTHONPATH`."""
+    before = environ[PYTHONPATH].split(os.pathsep) if environ.get(PYTHONPATH) else []
+    found = os.pathsep.join(dict.fromkeys((*before, *paths)))
+    return {**environ, PYTHONPATH: found} if found else dict(environ)
 
 
 def editable_paths(project: str, environ: Mapping[str, str]) -> tuple[str, ...]:
     """Return the existing directories in the project that Python environments outside it import
     from."""
     found = (
-        path
-        for site in _site_packages(project, environ)
-        for path in _paths_in(site)
-        if is_inside(path, project) and os.path.isdir(path)
+        each.path
+        for root in _environments(environ)
+        if not is_inside(os.path.realpath(root), project)
+        for each in _imported_by(root)
+        if each.is_searched and is_inside(each.path, project) and os.path.isdir(each.path)
     )
     return tuple(dict.fromkeys(found))
 
 
-def _site_packages(project: str, environ: Mapping[str, str]) -> Iterator[str]:
-    """Yield the package directories of the Python on PATH, and the user's own."""
+def _environments(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the environments of the Python on PATH, the active one, and the user's own."""
     search = environ.get("PATH", os.defpath)
     programs = (shutil.which(name, path=search) for name in PROGRAMS)
     roots = [os.path.dirname(os.path.dirname(each)) for each in programs if each is not None]
+    if active := environ.get("VIRTUAL_ENV"):
+        roots.append(active)
     if home := environ.get("HOME"):
         roots.append(os.path.join(home, ".local"))
-    for root in dict.fromkeys(roots):
-        if not is_inside(os.path.realpath(root), project):
-            yield from sorted(glob(os.path.join(escape(root), *SITE_PACKAGES)))
+    return tuple(dict.fromkeys(roots))
 
 
-def _paths_in(site: str) -> Iterator[str]:
-    """Yield the absolute paths that files of editable installs contain."""
-    try:
-        names = sorted(os.listdir(site))
-    except OSError:
-        return
-    for name in names:
-        if fnmatchcase(name, PATH_FILE):
-            yield from filter(os.path.isabs, map(str.strip, _read(site, name).splitlines()))
-        elif fnmatchcase(name, FINDER):  # it maps each package to its directory or module
-            yield from (os.path.dirname(each[1]) for each in QUOTED.findall(_read(site, name)))
+def _imported_by(root: str) -> Iterator[Editable]:
+    """Yield what files of editable installs in an environment make Python import."""
+    for site in sorted(glob(os.path.join(escape(root), *PACKAGES))):
+        try:
+            names = sorted(os.listdir(site))
+        except OSError:
+            continue
+        for name in names:
+            file = os.path.join(site, name)
+            if fnmatchcase(name, PATH_FILE):
+                yield from _in_path_file(file)
+            elif any(fnmatchcase(name, pattern) for pattern in FINDERS):
+                yield from _in_finder(file)
 
 
-def _read(site: str, name: str) -> str:
+def _in_path_file(file: str) -> Iterator[Editable]:
+    for line in map(str.strip, _read(file).splitlines()):
+        if os.path.isabs(line):
+            yield Editable(line, file)
+        elif line.startswith(("import ", "import\t")):
+            yield from (Editable(path, file, False) for _, path in QUOTED.findall(line))
+
+
+def _in_finder(file: str) -> Iterator[Editable]:
+    """Yield the directories to which a finder maps packages and modules: those above them, if these
+    have their names there."""
+    text = _read(file)
+    for _, name, _, path in MAPPED.findall(text):
+        tail = "/" + name.replace(".", "/")
+        whole = path.removesuffix("/__init__.py").removesuffix(".py")
+        if whole.endswith(tail) and COMES_FIRST not in text:
+            yield Editable(whole.removesuffix(tail), file)
+        else:
+            yield Editable(os.path.dirname(path), file, False)
+
+
+def _read(file: str) -> str:
     """Return the first `MAX_REWRITTEN_BYTES` of a file as text; empty if it cannot be read."""
     try:
-        with reading(os.path.join(site, name)) as file:
-            return os.fsdecode(file.read(MAX_REWRITTEN_BYTES))
+        with reading(file) as stream:
+            return os.fsdecode(stream.read(MAX_REWRITTEN_BYTES))
     except OSError:
         return ""

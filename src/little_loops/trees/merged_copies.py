@@ -18,6 +18,7 @@ from little_loops.trees.copies import CLEAN as CLEAN
 from little_loops.trees.copies import CopiedFiles
 from little_loops.trees.copy_git import CopyRepository
 from little_loops.trees.copy_plan import LONG_AGO_NS, CopyRoot, Planner
+from little_loops.trees.editables import StandIn
 from little_loops.trees.files import COPIES
 from little_loops.trees.git import REPOSITORY_VARIABLES, Git, is_inside
 from little_loops.trees.placing import OpenDirectory
@@ -30,7 +31,8 @@ MERGED = "merged"
 
 
 class MergedCopy:
-    """The copy for the merged commits of one run; `project` is the project's directory in it."""
+    """The copy for the merged commits of one run; `project` is the project's directory in it, and
+    `stand_in` makes programs use its files."""
 
     def __init__(self, git: Git, owner: str, project: str, run: str, home: str) -> None:
         """Describe the copy in the state directory `home`; only the rules of the project are read,
@@ -46,6 +48,9 @@ class MergedCopy:
         self._top = os.path.join(self._base, os.path.basename(repository) or "root")
         self.project = os.path.join(self._top, prefix) if prefix else self._top
         self._repository = repository
+        original = os.path.realpath(owner).removesuffix(prefix).rstrip("/")
+        worktrees = StandIn.of(owner, self._real).worktrees
+        self.stand_in = StandIn(original, self._top, prefix, worktrees)
 
     def lay_out(self, commit: str, *, links: bool) -> None:
         """Write the copy. Without `links`, directories that git ignores are left out. Raises

@@ -30,12 +30,12 @@ from little_loops.system.files import PRIVATE_FOLDER, failure
 from little_loops.system.plain_files import open_plain
 from little_loops.system.user_state import cache_home, key_of
 from little_loops.trees import files as store_files
+from little_loops.trees.editables import WORKTREES
 from little_loops.trees.git import Git, GitOutput, is_inside
 from little_loops.trees.placing import OpenDirectory
 from little_loops.trees.rules import GITLINK
 from little_loops.trees.worktree_records import forget
 
-WORKTREES = "worktrees"
 REMOVED = ".removed"
 HEADS = "refs/heads/"
 NO_BRANCH = b"## HEAD (no branch)"
