@@ -626,7 +626,7 @@ def test_what_cannot_be_rewritten_is_named(tree):
     with pytest.raises(NotClean) as caught:
         Laid(tree).out()
     assert (caught.value.message, caught.value.help) == (
-        "`.venv/lib/huge.pth` may point from the clean copy back into the project: it is too large to rewrite",
+        "`.venv/lib/huge.pth` may point back into the project: it is too large to rewrite",
         "write `setup:` with the command that installs what the check needs",
     )
 

@@ -39,6 +39,7 @@ from little_loops.runs.stored_run import read_stored
 from little_loops.system import process
 from little_loops.trees import merging, worktrees
 from little_loops.trees.bringing import bring, still_the_same
+from little_loops.trees.copy_plan import CopyRoot
 from little_loops.trees.git import Git, Interrupted, find_git
 from little_loops.trees.rules import find_repository
 from little_loops.trees.worktree_records import WorktreeRecord, reserve
@@ -82,6 +83,13 @@ class WorktreePlace(NamedTuple):
             return None
         merges = found.get("merges")
         return cls(**{**found, "merges": None if merges is None else Fitting(**merges)})
+
+    @property
+    def root(self) -> CopyRoot:
+        """Return the repository that it is a worktree of, and the worktree."""
+        prefix = self.project[len(self.path) + 1 :]
+        real = os.path.realpath(self.origin).removesuffix(prefix).rstrip("/")
+        return CopyRoot(real, self.path, f"{prefix}/" if prefix else "")
 
     def written(self) -> dict[str, Any]:
         """Return the place as `of` reads it."""
@@ -188,7 +196,7 @@ def _prepare(world: LocalWorld, run: LoopState, command: PrepareWorktree) -> Hap
         worktrees.add(git, place.origin, place.path, place.branch, base)
         worktrees.check_out(git, place.path)
     os.makedirs(place.project, exist_ok=True)  # nothing in it may be committed yet
-    missing = bring(place.origin, place.project, worktree.copy, worktree.link)
+    missing = bring(git, place.root, worktree.copy, worktree.link)
     if worktree.setup is not None:
         tail = Tail()
         ended = run_script(world, run, command.job, command.shell, worktree.setup, tail)
@@ -311,18 +319,13 @@ def commit_leftovers(
     parents: tuple[str, ...] | None = None,
 ) -> str:
     """Commit what is not committed in a worktree, and return the commit of its branch."""
-    same = (
-        ()
-        if worktree is None
-        else still_the_same(place.origin, place.project, worktree.copy, worktree.link)
-    )
-    prefix = os.path.relpath(place.project, place.path)
+    same = () if worktree is None else still_the_same(place.root, worktree.copy, worktree.link)
     made = merging.commit_changes(
         git,
         place.path,
         place.branch,
         _work_message(place),
-        leave_out=[os.path.normpath(os.path.join(prefix, path)) for path in same],
+        leave_out=[place.root.prefix + path for path in same],
         parents=parents,
     )
     found = made or worktrees.commit_of(git, place.path, worktrees.HEADS + place.branch)

@@ -90,7 +90,8 @@ class MergedCopy:
 
     def bring(self, copy: Sequence[str], link: Sequence[str]) -> None:
         """Bring paths along as into a worktree."""
-        bring(self._real, self.project, copy, link)
+        prefix = self._rules.prefix
+        bring(self._git, CopyRoot(self._repository, self._top, prefix), copy, link)
 
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
         """Return the variables for a check: in every value, the path of the project is replaced by

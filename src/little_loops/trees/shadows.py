@@ -1,4 +1,4 @@
-"""Link ignored directories into a clean copy, so that none of them leads back into the project.
+"""Link directories into a copy or worktree, so that none of them leads back into the project.
 
 A directory in which nothing names the project is linked as a whole. Otherwise it becomes a shadow:
 a directory whose entries are linked one by one, with those files and links rewritten that lead back
@@ -143,9 +143,9 @@ def _add_scripts(
             path = f"{directory}/{script}"
             full = os.path.join(linked.project, path)
             if path not in other and not os.path.islink(full) and _is_small(full):
-                rewritten = _rewritten(linked, path)
-                if rewritten is not None:
-                    other[path] = rewritten
+                script_there = rewritten(linked, path)
+                if script_there is not None:
+                    other[path] = script_there
 
 
 def _is_small(path: str) -> bool:
@@ -216,9 +216,9 @@ class Scan:
         """Yield the entries of a directory that lead back, with their rewritten content."""
         for name in scanned.files:
             path = f"{directory}/{name}"
-            rewritten = _rewritten(self._linked, path) or self._relative_pth(path)
-            if rewritten is not None:
-                yield path, rewritten
+            content = rewritten(self._linked, path) or self._relative_pth(path)
+            if content is not None:
+                yield path, content
         for name in scanned.links:
             path = f"{directory}/{name}"
             text = self._redirected_link(path)
@@ -280,7 +280,7 @@ def _list(full: str, stamp: tuple[int, int, int]) -> Scanned:
     return Scanned(stamp, tuple(dirs), tuple(links), tuple(files))
 
 
-def _rewritten(linked: Linked, path: str) -> PlannedContent | None:
+def rewritten(linked: Linked, path: str) -> PlannedContent | None:
     """Return a file with the project's path replaced by the copy's; None if it does not contain it."""
     full = os.path.join(linked.project, path)
     data = _read(full, path)
@@ -324,6 +324,6 @@ def _read(full: str, path: str) -> bytes:
 
 def _cannot_rewrite(path: str, why: str) -> NotClean:
     return NotClean(
-        f"`{path}` may point from the clean copy back into the project: {why}",
+        f"`{path}` may point back into the project: {why}",
         "write `setup:` with the command that installs what the check needs",
     )
