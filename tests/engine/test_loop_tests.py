@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from textwrap import dedent
 
 import pytest
@@ -286,6 +287,83 @@ def test_a_condition_judges_the_given_output():
         loop_of(PATTERN), "{check: [{output: not yet}, {output: ok}]}", "{visits: {check: 2}}"
     )
     assert report.passed
+
+
+ASKED = """\
+    name: asked
+    initial: ask
+    states:
+      ask:
+        for_each: [x, y]
+        action: "Is ${branch.item} ${context.what}?"
+        action_type: prompt
+        MORE
+        on_pass: done
+        on_fail: bad
+      done: {terminal: true}
+      bad: {terminal: true, outcome: failure}
+    context: {what: fine}
+    """
+
+
+@pytest.mark.parametrize(
+    ("given", "expect"),
+    [
+        ("0", "{state: done, cost_usd: 0, rendered: {ask: '...Is y fine?...'}}"),
+        ("[0, 1]", "{state: bad}"),
+        ("[{exit: 2}, 0]", "{state: bad}"),
+        ("{verdict: fail}", "{state: bad}"),
+        ("[{agent: success, cost_usd: 0.4}, {agent: success, verdict: fail}]", "{cost_usd: 0.4}"),
+        ("[0, {agent: failed}]", "{state: bad}"),
+        ("[0, {agent: no_verdict}]", "{state: bad}"),
+        ("{agent: no_verdict}", "{status: failed, reason: error, state: ask}"),
+        ("{agent: truncated}", "{status: failed, reason: error, state: ask}"),
+        ("[0, {agent: auth}]", "{status: failed, reason: auth}"),
+        ("[0, {signal: 9}]", "{state: bad}"),
+        ("{timeout: true}", "{status: failed, reason: error, state: ask}"),
+        ("[0, {handoff: half done}]", "{status: awaiting_continuation}"),
+        ("[0, {ends: max_iterations}]", "{state: bad}"),
+    ],
+)
+def test_an_agent_in_a_branch_is_judged_as_in_a_run(given, expect):
+    loop = loop_of(ASKED.replace("MORE", "max_parallel: 2"))
+    report = run(loop, f"{{ask: {given}}}", expect)
+    assert (differences(report), report.problem) == ([], None)
+
+
+SHELLS = """\
+    name: shells
+    initial: all
+    states:
+      all:
+        branches:
+          one: {action: make one, condition: {type: output_contains, pattern: ok}}
+          two: {action: make two}
+        condition: {type: output_json, path: ".[1].result.output", target: two}
+        on_pass: done
+        on_fail: bad
+      done: {terminal: true}
+      bad: {terminal: true, outcome: failure}
+    """
+
+
+@pytest.mark.parametrize(
+    ("given", "verdicts", "state"),
+    [
+        ('[{output: ok}, {output: "two\\n"}]', ["pass", "pass"], "done"),
+        ("[{output: bad}, {output: two}]", ["fail", "pass"], "done"),
+        ("[{exit: 3, output: ok}, {exit: 3, output: other}]", ["pass", "error"], "bad"),
+    ],
+)
+def test_a_branch_is_judged_by_its_condition_and_its_output_is_in_the_result(
+    given, verdicts, state
+):
+    loop = loop_of(SHELLS)
+    report = run(loop, f"{{all: {given}}}", f"{{state: {state}}}", ", kill: everywhere")
+    assert (differences(report), report.problem) == ([], None)
+    [shown] = run(loop, f"{{all: {given}}}", "{captured: {all: x}}").differences
+    assert isinstance(shown.got, str)
+    assert [each["verdict"] for each in json.loads(shown.got)] == verdicts
 
 
 # ── kills ──────────────────────────────────────────────────────────────────────────────────────

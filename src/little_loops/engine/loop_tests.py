@@ -16,7 +16,14 @@ from little_loops.authoring.loop_tests import (
     LoopTest,
     ScriptedOutcome,
 )
-from little_loops.engine.scripted import Ran, ScriptedResult, ScriptedWorld, resume_after, start
+from little_loops.engine.scripted import (
+    Ran,
+    ScriptedResult,
+    ScriptedWorld,
+    branch_world,
+    resume_after,
+    start,
+)
 from little_loops.engine.scripted_trees import ScriptedTrees
 from little_loops.errors import LittleLoopsError
 from little_loops.fsm.agent_outcomes import TRANSITIONS, agent_exit_code
@@ -41,6 +48,7 @@ from little_loops.fsm.signal_detector import HANDOFF_SIGNAL, SignalDetector
 from little_loops.fsm.state import Judgement, LoopState, Result, SignalLine
 from little_loops.fsm.waits import to_ms
 from little_loops.records import NamedTuple
+from little_loops.runs.child_runs import outcome_of_run
 
 FAILED_EXIT = "failed"
 PREPARED = {
@@ -113,7 +121,7 @@ class GivenScript:
         self.rendered: dict[str, str] = {}
         used = _used_in(log)
         self._used = Counter(state for state, _ in used)
-        self._unfit = set(_unfit_in(given, used))
+        self._last = dict(_last_in(given, used))
 
     def answer(self, run: LoopState, command: RunAction, text: str) -> ScriptedResult:
         """Return the next outcome of the state, and remember `text` in `rendered`.
@@ -131,8 +139,10 @@ class GivenScript:
         self._used[state] += not run.samples
         return _answer(command, _nth(outcomes, self._used[state] - 1))
 
-    def child(self, run: LoopState, name: str) -> ChildOutcome:
-        """Return how the run of another loop ends: as its next outcome says. Raises `NoOutcome`."""
+    def child(self, world: ScriptedWorld, run: LoopState, name: str) -> ChildOutcome:
+        """Return how a run ends that the current state has started: that of another loop as the
+        next outcome says, that of a branch with an action as this outcome is judged. Raises
+        `NoOutcome`."""
         state = run.current_state
         outcomes = self.given.get(state)
         if run.train is not None and run.train.resolving == name:
@@ -141,13 +151,23 @@ class GivenScript:
             message = f"the run reaches `{state}`, but `given` has no outcome for it"
             raise NoOutcome(message, f"add `{state}: 0`, or `{state}: {{ends: max_iterations}}`")
         self._used[state] += 1
-        outcome = _nth(outcomes, self._used[state] - 1)
-        (self._unfit.add if outcome.conflict else self._unfit.discard)(name)
-        return _child_outcome(outcome)
+        outcome = self._last[name] = _nth(outcomes, self._used[state] - 1)
+        inner = branch_world(world, run, name)
+        if inner is None or outcome.ends is not None or outcome.timeout:
+            return _child_outcome(outcome)
+        script = GivenScript({inner.loop.initial: (outcome,)})
+        ended = outcome_of_run(start(inner, script).run, {})
+        self.rendered[state] = script.rendered.get(inner.loop.initial, "")
+        return ended._replace(run_id="")
+
+    def output(self, branch: str) -> str | None:
+        """Return what the action of a branch printed, as a reference to it gives it."""
+        outcome = self._last.get(branch)
+        return None if outcome is None else outcome.output.removesuffix("\n")
 
     def fits(self, branch: str) -> bool:
         """Return whether the work of a run that has ended can be merged."""
-        return branch not in self._unfit
+        return branch not in self._last or not self._last[branch].conflict
 
     def files(self, state: str) -> list[str]:
         """Return one file for each outcome that the test gives to the state."""
@@ -225,15 +245,15 @@ def _used_in(log: Iterable[Entry]) -> list[tuple[str, str]]:
     return used
 
 
-def _unfit_in(
+def _last_in(
     given: Mapping[str, Sequence[ScriptedOutcome]], used: Iterable[tuple[str, str]]
-) -> Iterator[str]:
-    """Yield the names of runs whose work could not be merged when they ended last."""
-    counts, last = Counter[str](), dict[str, bool]()
+) -> Iterator[tuple[str, ScriptedOutcome]]:
+    """Yield the name of each run that a state has started, and its outcome; the last one counts."""
+    counts = Counter[str]()
     for state, name in used:
-        last[name] = _nth(given[state], counts[state]).conflict if given.get(state) else False
+        if given.get(state):
+            yield name, _nth(given[state], counts[state])
         counts[state] += 1
-    yield from (name for name, is_unfit in last.items() if is_unfit)
 
 
 def _is_own(result: Result) -> bool:

@@ -18,7 +18,10 @@ from little_loops.engine.scripted_trees import ScriptedTrees
 from little_loops.fsm.agent_outcomes import agent_exit_code
 from little_loops.fsm.branching import (
     BranchReport,
+    action_loop,
     branch_names,
+    branch_step,
+    branch_values,
     items_in,
     report_of,
     why_not,
@@ -110,8 +113,12 @@ class ActionResults(Protocol):
         """Return the result of an action; `text` is its script or prompt with all values."""
         ...
 
-    def child(self, run: LoopState, name: str) -> ChildOutcome:
-        """Return how a run of another loop, started by the current state, ends."""
+    def child(self, world: ScriptedWorld, run: LoopState, name: str) -> ChildOutcome:
+        """Return how a run that the current state has started ends."""
+        ...
+
+    def output(self, branch: str) -> str | None:
+        """Return what the action of a branch that has ended printed; None if nobody knows."""
         ...
 
     def fits(self, branch: str) -> bool:
@@ -144,9 +151,17 @@ class Taken(NamedTuple):
 class ScriptedWorld:
     """The world of one run; `log` has its events, `ran_ms` its time."""
 
-    def __init__(self, loop: FSMLoop, environ: Mapping[str, str], trees: ScriptedTrees) -> None:
+    def __init__(
+        self,
+        loop: FSMLoop,
+        environ: Mapping[str, str],
+        trees: ScriptedTrees,
+        outer: Values | None = None,
+    ) -> None:
+        """`outer` are the values of the state whose branch this run is."""
         self.loop = loop
         self.environ = environ
+        self.outer = outer
         self.trees = trees
         self.log: list[Entry] = []
         self.history: list[Taken] = []
@@ -172,7 +187,7 @@ class ScriptedWorld:
         return PERFORM[type(command)](self, run, command)
 
     def values(self, run: LoopState) -> Values:
-        return ScriptedValues(self.loop, run, self.environ)
+        return ScriptedValues(self.loop, run, self.environ, outer=self.outer)
 
     def judge(self, run: LoopState, command: Judge) -> Judgement:
         return judge_now(command, run, self.values(run))
@@ -272,9 +287,25 @@ def _run_children(world: ScriptedWorld, run: LoopState, command: RunChildren) ->
     world.waiting = [each for each in world.waiting if each != name]
     if name in command.stop:
         return ChildEnded(world.now(), name, ChildOutcome("interrupted", "signal"))
-    outcome = world.script.child(run, name)
+    outcome = world.script.child(world, run, name)
     world.pass_time(outcome.duration_ms)
     return ChildEnded(world.now(), name, outcome)
+
+
+def branch_world(world: ScriptedWorld, run: LoopState, name: str) -> ScriptedWorld | None:
+    """Return a world for the run of a branch with an action; None for a run of another loop."""
+    state, children = world.loop.states[run.current_state], run.children
+    if state.branches is None:
+        return None
+    assert children is not None, "the state has started its branches"
+    index = children.names.index(name)
+    item = _items(world, run, state.branches)[index]
+    step = branch_step(state, name, item)
+    if step.loop is not None:
+        return None
+    outer = world.values(run).with_branch(branch_values(state.branches, name, index, item))
+    loop = action_loop(world.loop, state, step, name)._replace(context=run.context)
+    return ScriptedWorld(loop, world.environ, ScriptedTrees.of(loop), outer)
 
 
 def _ended(world: ScriptedWorld, children: Children) -> dict[str, ChildOutcome]:
@@ -323,7 +354,10 @@ def _gathered(
     branches = world.loop.states[command.state].branches
     assert branches is not None, "only a state with branches has several children"
     each = zip(children.names, _items(world, run, branches), children.stages, strict=True)
-    reports = [report_of(BranchReport(*one, outcome=ended.get(one[0]))) for one in each]
+    reports = [
+        report_of(BranchReport(*one, ended.get(one[0]), _result(world, run, one[0])))
+        for one in each
+    ]
     return Result(
         agent_exit_code("success", judgement.verdict),
         max((outcome.duration_ms for outcome in ended.values()), default=0),
@@ -333,6 +367,12 @@ def _gathered(
         cost_usd=sum(outcome.cost_usd for outcome in ended.values()),
         branches=BranchCount(len(children.names), children.stages.count("pass")),
     )
+
+
+def _result(world: ScriptedWorld, run: LoopState, name: str) -> Mapping[str, str]:
+    """Return the `result` of a branch: that of an action has its output."""
+    output = world.script.output(name)
+    return {} if output is None or branch_world(world, run, name) is None else {"output": output}
 
 
 def action_text(command: RunAction) -> str:

@@ -207,7 +207,7 @@ class DrawnScript:
         self.seconds_of[name] += seconds
         return ScriptedResult(_result(command, verdict, to_ms(seconds), cost), changes=())
 
-    def child(self, run: LoopState, name: str) -> ChildOutcome:
+    def child(self, world: ScriptedWorld, run: LoopState, name: str) -> ChildOutcome:
         """Draw how a run of another loop ends, its cost and its duration; add them to those of the
         state that started it."""
         state = run.current_state
@@ -217,6 +217,10 @@ class DrawnScript:
         self.seconds_of[state] += seconds
         status, reason = ENDING_OF_VERDICT.get(verdict, ("failed", "terminal"))
         return ChildOutcome(status, reason, duration_ms=to_ms(seconds), cost_usd=cost)
+
+    def output(self, branch: str) -> str | None:
+        """Return None: outputs are not drawn."""
+        return None
 
     def fits(self, branch: str) -> bool:
         """Return True: nothing is known about what branches change."""
