@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.runs import ran
+from tests.engine.test_worktrees import BOTH, FITS, MANY, Repository
 from tests.project import Project
 from tests.sharing.files import Entries, changed, entries_of, start_with, with_manifest, write
 from tests.sharing.test_hostile_files import refusal
@@ -100,6 +101,20 @@ def test_an_inner_run_that_stopped_where_it_needs_a_masked_value(tmp_path):
             "   = help: `ll-loop run outer --fresh` starts again\n"
         ),
     )
+
+
+def test_a_run_that_made_a_branch_fit_is_imported(tmp_path):
+    for name in ("here", "there"):
+        (tmp_path / name).mkdir()
+    here, there = Repository(tmp_path / "here"), Project(tmp_path / "there")
+    tree = "{resolve: {action: " + json.dumps(FITS) + "}}"
+    done = here.run(MANY.format(items="[one, two]", action=BOTH, worktree=tree))
+    assert done.returncode == 0, done.stdout + done.stderr
+    file = str(tmp_path / "run.llrun")
+    assert here.ll("export", "w", "-o", file).returncode == 0
+    done = there.ll("import", file)
+    assert done.returncode == 0, done.stderr
+    assert there.ll("status", "w/two.resolve-1").stdout.startswith("w/all/two.resolve-1  ✓")
 
 
 # ── secrets ────────────────────────────────────────────────────────────────────────────────────

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 
 from little_loops.authoring.library import checked
 from little_loops.errors import StoreError, UsageError
-from little_loops.fsm.events import ChildrenPlanned
+from little_loops.fsm.events import ChildrenPlanned, ResolveStart
 from little_loops.fsm.schema import BRANCH, FSMLoop
 from little_loops.fsm.state import LoopState
 from little_loops.fsm.timestamps import timestamp, wall_ms_of
@@ -203,16 +203,24 @@ def _checked_run(
 
 def _check_family(runs: Sequence[CheckedRun]) -> None:
     """Raise `WrongRunFile` unless each inner run is one that the run around it has started."""
-    planned = {
-        f"{one.place}{CHILDREN}/{child_folder(event.step, event.attempt, name)}/"
-        for one in runs
-        for entry in read_log(one.log)
-        if isinstance(event := entry.event, ChildrenPlanned)
-        for name in event.names
-    }
+    planned = {f"{one.place}{CHILDREN}/{name}/" for one in runs for name in _started_by(one)}
     for one in runs:
         if one.place and one.place not in planned:
             raise WrongRunFile(f"`{one.place}` belongs to no run that could have started it")
+
+
+def _started_by(one: CheckedRun) -> Iterator[str]:
+    """Yield the directories of the runs that a run may have started: those of its states, and those
+    that were to make a branch fit."""
+    planned: ChildrenPlanned | None = None
+    for entry in read_log(one.log):
+        match entry.event:
+            case ChildrenPlanned(names=names) as planned:
+                yield from (child_folder(planned.step, planned.attempt, name) for name in names)
+            case ResolveStart(child=name) if planned is not None:
+                yield child_folder(planned.step, planned.attempt, name)
+            case _:
+                pass
 
 
 def _data(zip: ZipReader, entry: ZipEntry, listed: ManifestEntry) -> bytes:
