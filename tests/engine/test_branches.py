@@ -434,3 +434,31 @@ def test_each_branch_may_have_its_own_agent(project: Project):
     assert said.returncode == 0, said.stdout + said.stderr
     [report] = reports(project)
     assert (report["verdict"], report["cost_usd"]) == ("pass", 0.5)
+
+
+def test_after_a_resume_each_branch_still_says_how_it_ended(project):
+    wait = "touch begun-${branch.name}; until [ -e go ]; do sleep 0.05; done"
+    project.loop(
+        "w",
+        f"""\
+        initial: all
+        states:
+          all:
+            for_each: [a, b, c]
+            action: "[ ${{branch.name}} = a ] || {{ {wait}; }}; [ ${{branch.name}} != b ]"
+            on_pass: done
+            on_fail: done
+          done: {{terminal: true}}
+        """,
+    )
+    with project.started("run", "w") as child:
+        for name in "bc":
+            until((project.root / f"begun-{name}").exists, "a branch")
+        child.send_signal(signal.SIGINT)
+        out, _ = child.communicate(timeout=60)
+    assert child.returncode == 130, out
+    (project.root / "go").touch()
+    done = project.ll("resume", "w")
+    for text in (done.stdout, project.ll("logs", "w").stdout.rpartition("Resuming loop 'w'")[2]):
+        ends = [line.partition(" (")[0] for line in text.splitlines() if line.startswith("[all/")]
+        assert {"[all/b] ✗ failed", "[all/c] ✓ passed"} <= set(ends), text

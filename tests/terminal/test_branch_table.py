@@ -5,6 +5,8 @@ from __future__ import annotations
 import pexpect
 
 from little_loops.fsm.schema import FSMLoop
+from little_loops.fsm.state import Children
+from little_loops.fsm.state import Stage as BranchStage
 from tests.cli.paper import ExcerptWidth
 from tests.project import Project
 from tests.terminal.test_live import SECRET, Stage, text
@@ -52,6 +54,24 @@ def test_a_line_for_each_running_branch_and_the_sum_below():
                models.py  fix [1/5] · $0.25 · [1/9] deeper → running ls...
                1 of 3 ended (1 passed) · 2 running · $0.75 of $5.00
                ctrl-c stops and saves · log .loops/.running/fix-types.log""")
+
+
+def test_the_branches_that_a_resumed_run_continues():
+    found = Stage(loop=LOOP)
+    stages: tuple[BranchStage, ...] = ("fail", "interrupted")
+    found.screen.continues(Children("review", 1, 1, tuple("ac"), stages, several=True))
+    found.tell("resume", state="review", iteration=1, status="interrupted")
+    found.tell("child_start", state="review", child="c")
+    found.pass_by(0.3)
+    assert found.look() == text("""\
+        night · fsm · up to 20 iterations
+        Resuming loop 'night' from state 'review' (iteration 1)
+        @      0s
+               c
+               1 of 2 ended (1 failed) · 1 running · $0.00 of $5.00
+               ctrl-c stops and saves · log .loops/.running/fix-types.log""")
+    end(found, "c", "fail")
+    assert "[review/c] ✗ failed (0.1s)" in found.look()
 
 
 def test_a_branch_that_failed_keeps_its_line_and_nothing_else_stays():

@@ -493,6 +493,8 @@ def carry_out(
         _begin_beside_edits(request, run, services)
         if run.seq:
             rescue(writer.data, run.step, run.attempt)
+        if run.children is not None:
+            onlookers.continues(run.children)
 
         def trees() -> RunTrees:
             """Create the trees; they are closed when the run ends."""

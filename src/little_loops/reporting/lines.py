@@ -66,7 +66,7 @@ from little_loops.fsm.events import (
 from little_loops.fsm.extract import plain
 from little_loops.fsm.path_text import listed_paths
 from little_loops.fsm.schema import FSMLoop
-from little_loops.fsm.state import Changed, Result, Stage, WaitKind
+from little_loops.fsm.state import Changed, Children, Result, Stage, WaitKind
 from little_loops.fsm.values import duration_text
 from little_loops.reporting.action_line import prompt_mark, running
 from little_loops.reporting.amounts import count_text, money_text, times_text
@@ -213,6 +213,10 @@ class PlainLines:
         self._has_branches = event.several
         count = len(event.names)
         return [f"{INDENT}{count} branch{'' if count == 1 else 'es'}"] if event.several else []
+
+    def continues(self, children: Children) -> None:
+        """Take the children that a resumed run continues: it does not say again how many they are."""
+        self._has_branches = children.several
 
     def _branch_end(self, event: ChildEnd) -> str:
         """Return how a branch has ended, and after how long."""

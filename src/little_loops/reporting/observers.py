@@ -11,6 +11,7 @@ from typing import Any
 
 from little_loops.fsm.codec import to_record
 from little_loops.fsm.events import Entry
+from little_loops.fsm.state import Children
 
 
 class Observer:
@@ -23,6 +24,9 @@ class Observer:
         """Take the events of one step, for observers that handle them together."""
         for entry in entries:
             self.record(entry)
+
+    def continues(self, children: Children) -> None:
+        """Take the runs that a state has started, and that a run continues when it is resumed."""
 
     def learn(self, environ: Mapping[str, str]) -> None:
         """Take the variables of the next action, to mask the secrets among them."""
@@ -71,6 +75,9 @@ class Observers(Observer):
 
     def records(self, entries: Sequence[Entry]) -> None:
         self._each(lambda one: one.records(entries))
+
+    def continues(self, children: Children) -> None:
+        self._each(lambda one: one.continues(children))
 
     def learn(self, environ: Mapping[str, str]) -> None:
         self._each(lambda one: one.learn(environ))

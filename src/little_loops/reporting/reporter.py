@@ -21,7 +21,7 @@ from little_loops.fsm.events import (
     PartialResult,
     RunWarning,
 )
-from little_loops.fsm.state import Result
+from little_loops.fsm.state import Children, Result
 from little_loops.reporting.escape import visible
 from little_loops.reporting.excerpt import BAR, Excerpt
 from little_loops.reporting.held_end import HeldEnd, Mark, WithVerdict
@@ -126,6 +126,9 @@ class Reporter(Observer):
         self._flush()
         lines = marked_lines(child, text, output=self._output)
         self._write("".join(f"{line}\n" for line in lines))
+
+    def continues(self, children: Children) -> None:
+        self._teller.continues(children)
 
     def learn(self, environ: Mapping[str, str]) -> None:
         self._masker.learn(environ)

@@ -39,17 +39,17 @@ class BranchTable:
         self._state = state
         self._total = len(names)
         self._rows: dict[str, BranchRow] = {}
-        self._ended: dict[str, str] = {}
+        self.ended: dict[str, str] = {}
 
     def start(self, name: str) -> None:
         """Note that a branch has started or continues."""
         self._rows[name] = BranchRow()
-        self._ended.pop(name, None)
+        self.ended.pop(name, None)
 
     def end(self, event: ChildEnd) -> None:
         """Note that a branch has ended."""
         self._rows.pop(event.child, None)
-        self._ended[event.child] = event.stage
+        self.ended[event.child] = event.stage
 
     def add_lines(self, path: str, text: str) -> bool:
         """Take lines of a run at this path. Return whether it belongs to one of the branches."""
@@ -92,7 +92,7 @@ class BranchTable:
 
     def _sum(self, dot: str, cost: str) -> str:
         """Return how many have ended, and how; how many run, and how many wait."""
-        stages = list(self._ended.values())
+        stages = list(self.ended.values())
         passed, failed = stages.count("pass"), sum(each not in FOLDED for each in stages)
         ended = [f"{passed} passed"] if passed else []
         ended += [f"{failed} failed"] if failed else []

@@ -28,7 +28,7 @@ from little_loops.fsm.events import (
     Resume,
     StateEnter,
 )
-from little_loops.fsm.state import Result
+from little_loops.fsm.state import Children, Result
 from little_loops.fsm.values import duration_text
 from little_loops.records import NamedTuple
 from little_loops.reporting.lines import INDENT, PlainLines, last_line, signal_name
@@ -107,6 +107,9 @@ class SteadyScreen(Observer):
     def below(self, child: str, text: str) -> None:
         self._reporter.below(child, text)
 
+    def continues(self, children: Children) -> None:
+        self._reporter.continues(children)
+
     def changed(self, paths: Sequence[str]) -> None:
         self._reporter.changed(paths)
 
@@ -163,6 +166,9 @@ class GitHubGroups(Observer):
 
     def learn(self, environ: Mapping[str, str]) -> None:
         self._screen.learn(environ)
+
+    def continues(self, children: Children) -> None:
+        self._screen.continues(children)
 
     def changed(self, paths: Sequence[str]) -> None:
         self._screen.changed(paths)

@@ -27,6 +27,8 @@ from little_loops.fsm.events import (
     LoopStart,
     Resume,
 )
+from little_loops.fsm.joins import ENDED
+from little_loops.fsm.state import Children
 from little_loops.records import NamedTuple
 from little_loops.reporting.escape import visible
 from little_loops.reporting.excerpt import BAR, Excerpt
@@ -200,6 +202,18 @@ class LiveScreen(Observer):
                 self._limit_usd = event.limits.max_cost_usd
             case _:
                 pass
+
+    def continues(self, children: Children) -> None:
+        """Show the table of branches that a resumed run continues."""
+        self._teller.continues(children)
+        if children.several:
+            self._table = BranchTable(children.state, children.names)
+            self._table.ended.update(
+                (name, stage)
+                for name, stage in zip(children.names, children.stages, strict=True)
+                if stage in ENDED
+            )
+        self._begin(prints_text=False)
 
     def learn(self, environ: Mapping[str, str]) -> None:
         self._masker.learn(environ)

@@ -21,6 +21,7 @@ from little_loops.fsm.events import (
 )
 from little_loops.fsm.limit_kinds import BY_REASON
 from little_loops.fsm.schema import FSMLoop
+from little_loops.fsm.state import Children
 from little_loops.fsm.turn_hosts import hosts_of
 from little_loops.fsm.values import duration_text
 from little_loops.records import NamedTuple
@@ -80,6 +81,9 @@ class TerminalLines:
         )
         self._limit = limit
         self._has_started = False
+
+    def continues(self, children: Children) -> None:
+        self._plain.continues(children)
 
     def changed(self, paths: Iterable[str]) -> None:
         self._plain.changed(paths)
