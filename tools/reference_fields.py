@@ -392,7 +392,7 @@ CONDITION_NOTES = {
     "convergence": "The verdict is `target` if the number is within `tolerance` of the target, or with a `direction` at or beyond it. Otherwise it is `progress` for the first "
     "measurement and whenever the number is closer than the best so far, and `stall` after `patience` measurements without progress. A state with `on_target` and no "
     "condition uses this condition with `context.target` and `context.tolerance`.",
-    "verdict": "If the host supports it, the agent gives its verdict as structured output; otherwise the last line `VERDICT: word` counts. A missing verdict is an error.",
+    "verdict": "If the host supports it, the agent gives its verdict as structured output; otherwise the last line `VERDICT: word` counts. A missing verdict is an error. Only a program that prints plain text, such as `host: {name: command}`, may leave it out if the words are `pass` and `fail`: then its exit code decides, 0 for `pass` and 1 for `fail`.",
     "judge": "A second agent, which may only read, answers the question before a pass counts. It can only veto: it is asked when everything else has passed, it stands alone (the exit code or the agent's own verdict must pass first) or as the last condition of `all`, and it is an error in `any`, `not` and in states without an action. It does not get the `args` of the host. It must quote the lines that it rests on; if one of them does not exist, or it gives no verdict, it has not judged. Then it is asked once more, and after that the verdict is `error`. A veto is the verdict `fail`.",
     "all": "The conditions are evaluated in order; the first that fails or is an error decides.",
     "any": "The conditions are evaluated in order; the first that passes or is an error decides.",
