@@ -10,6 +10,7 @@ from little_loops.fsm.events import (
     BranchBase,
     BranchLeftOut,
     BranchMerged,
+    ChildEnd,
     Entry,
     MergeChecked,
     StateEnter,
@@ -17,7 +18,7 @@ from little_loops.fsm.events import (
     TrainStart,
     WorktreesCleared,
 )
-from little_loops.fsm.state import LeftOut
+from little_loops.fsm.state import LeftOut, Stage
 from little_loops.runs.merges import MergeSummary, merges_of
 
 BASE = BranchBase("all", "0", "main")
@@ -27,6 +28,22 @@ OUT = BranchLeftOut("b", ("f",), "conflict", "it failed")
 LEFT = LeftOut("b", ("f",), "conflict", "it failed")
 LANDED = TrainLanded("main", "1", ("a",))
 STUCK = TrainLanded("main", "1", ("a",), "edited", "git merge x")
+
+
+def ended(name: str, stage: Stage, reason: str = "terminal", message: str = "") -> ChildEnd:
+    return ChildEnd("all", name, stage, "failed", reason, "", 1, 0, message)
+
+
+GONE = ended("a", "error")  # resumed, it passed
+FAILURES = (
+    ended("a", "pass"),
+    ended("b", "fail"),
+    ended("c", "stopped"),
+    ended("d", "error", "error", "no worktree"),
+)
+RESOLVED = ended("b.resolve-1", "fail")
+FAILED = LeftOut("b", reason="it failed")
+CRASHED = LeftOut("d", reason="it failed: no worktree")
 
 
 @pytest.mark.parametrize(
@@ -69,6 +86,14 @@ STUCK = TrainLanded("main", "1", ("a",), "edited", "git merge x")
             ],
             [MergeSummary("all", "main", ("a",)), MergeSummary(None, "main", ("a",))],
             id="the run itself, too",
+        ),
+        pytest.param(
+            [BASE, GONE, *FAILURES, BEGUN, A, RESOLVED, LANDED, WorktreesCleared(), BEGUN, A],
+            [
+                MergeSummary("all", "main", ("a",), (FAILED, CRASHED)),
+                MergeSummary(None, "main", ("a",)),
+            ],
+            id="some have failed",
         ),
         pytest.param(
             [TrainStart(None, "0", "0"), A], [MergeSummary(None, "HEAD", ("a",))], id="no branch"
