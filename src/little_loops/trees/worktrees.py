@@ -11,7 +11,7 @@ deleted, it is renamed, so that a half-deleted one is never mistaken for one wit
       ID            a worktree of that project; ID is chosen by the caller
       ID.json       what it is for (`worktree_records`); a fork has none
       ID.removed    one that is being deleted
-    CACHE/worktrees/NAME-HASH.lock    held while git adds, lists or removes one of them
+    CACHE/locks/NAME-HASH    held while git adds, lists or removes one of them
 
 Not here: what its files contain, and when one is needed (`engine`).
 """
@@ -75,7 +75,8 @@ def add(git: Git, project: str, place: str, branch: str, commit: str) -> None:
     """
     _create_branch(git, project, branch, commit)
     try:
-        os.makedirs(os.path.dirname(place), mode=PRIVATE_FOLDER, exist_ok=True)
+        for folder in map(os.path.dirname, (place, _lock_of(place))):
+            os.makedirs(folder, mode=PRIVATE_FOLDER, exist_ok=True)
     except OSError as error:
         raise _failed(error, "make", place) from error
     with _alone(git, place, os.O_RDWR | os.O_CREAT):
@@ -87,6 +88,12 @@ def add(git: Git, project: str, place: str, branch: str, commit: str) -> None:
     run_git(git, place, [*WHOLE, "read-tree", commit], "read the commit")
 
 
+def _lock_of(place: str) -> str:
+    """Return the lock file of the worktrees of a project, one of which is at `place`."""
+    worktrees, key = os.path.split(os.path.dirname(place))
+    return os.path.join(os.path.dirname(worktrees), "locks", key)
+
+
 @contextmanager
 def _alone(git: Git, place: str, flags: int = os.O_RDONLY) -> Iterator[None]:
     """Hold the lock of a project's worktrees; without a lock file, hold nothing unless `flags` create
@@ -95,7 +102,7 @@ def _alone(git: Git, place: str, flags: int = os.O_RDONLY) -> Iterator[None]:
     While git adds or removes a worktree, another git that looks at all of them finds half of it and
     fails. Raises `StoreError` if the lock is held for too long, `Interrupted` on a stop.
     """
-    path = f"{os.path.dirname(place)}.lock"
+    path = _lock_of(place)
     try:
         descriptor = open_plain(path, flags, 0o600)
     except FileNotFoundError:
