@@ -30,8 +30,8 @@ class Installed(Repository):
         self.environment = self.root / ".venv" if where == "inside" else place / "environment"
         venv.create(self.environment, with_pip=False, symlinks=True)
         self.python = self.environment / "bin/python"
-        (site,) = self.environment.glob("lib/python3*/site-packages")
-        (site / "_sample.pth").write_text(f"{self.root}/src\n")  # as pip does it
+        (self.site,) = self.environment.glob("lib/python3*/site-packages")
+        (self.site / "_sample.pth").write_text(f"{self.root}/src\n")  # as pip does it
 
     def environ(self, **more: str) -> dict[str, str]:
         """The variables of a shell in which the environment is activated."""
@@ -142,3 +142,44 @@ def test_a_fork_imports_its_worktree(installed, words):
     done = installed.ll("fork", "w", "--at", "1", *words, env={"FORKED": "yes"})
     assert (done.returncode, "RuntimeError: 1" in done.stdout) == (1, True), told(done)
     assert installed.imports() == "imported"
+
+
+# ── what cannot be redirected ──────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def mapped() -> Iterator[Installed]:
+    """A project whose package has another name when it is installed."""
+    with in_memory() as place:
+        made = Installed(place, "outside")
+        (made.site / "__editable___o_finder.py").write_text(
+            f"M = {{'o': '{made.root}/src/sample'}}"
+        )
+        yield made
+        made.end_actions()
+
+
+def why(mapped: Installed) -> str:
+    return f"`{mapped.site}/__editable___o_finder.py` makes Python import the project's own files"
+
+
+HELP = "write `setup:` with the command that installs what the check needs"
+
+
+def test_a_run_in_a_worktree_warns_once(mapped):
+    done = mapped.run(loop(action="true"), "--worktree")
+    assert done.stderr == f"warning: in the worktree, {why(mapped)}; {HELP}\n", told(done)
+    done = mapped.run(loop("worktree: {setup: 'true'}", action="true"), "--worktree")
+    assert done.stderr == "", told(done)
+
+
+def test_a_merge_is_refused(mapped):
+    done = mapped.run(MERGED)
+    reason = f"`check` cannot judge the merge: {why(mapped)} ({HELP})"
+    assert f"`b` is not merged: {reason}" in done.stdout, told(done)
+    assert not (mapped.root / "b.txt").exists()
+
+
+def test_a_clean_copy_is_refused(mapped):
+    done = mapped.run(loop("evidence: {clean: true}", action="true"))
+    assert f"cannot make a clean copy: {why(mapped)} (write `setup:`" in done.stdout, told(done)

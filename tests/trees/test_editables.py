@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from little_loops.trees.editables import editable_paths
+from little_loops.system.user_state import key_of
+from little_loops.trees.editables import StandIn, editable_paths
 
 FINDER = """\
 MAPPING: dict[str, str] = {'one': '@/src/one', "two": "@/lib/two.py", 'x': '/elsewhere/x'}
@@ -40,6 +41,14 @@ def installed(root: Path, **files: str) -> dict[str, str]:
         pytest.param({"one_pth": "@\n\n# x\n@/lib\n"}, ("", "lib"), id="two paths"),
         pytest.param({"__editable___one_finder_py": FINDER}, ("src", "lib"), id="a finder"),
         pytest.param({"one_pth": "@/gone\n@2/src\n/\nimport one\nsrc\n"}, (), id="nothing here"),
+        pytest.param(
+            {"_editable_impl_one_py": "F.map_module('one', '@/src/one/__init__.py')"},
+            ("src",),
+            id="a module",
+        ),
+        pytest.param(
+            {"__editable___o_py": "M = {'src.one': '@/src/one'}"}, ("",), id="in a namespace"
+        ),
         pytest.param({"one_py": "'@/src/one'"}, (), id="no editable install"),
         pytest.param({}, (), id="no packages"),
     ],
@@ -71,3 +80,69 @@ def test_what_cannot_be_read_is_passed_over(project, tmp_path):
     site.rmdir()
     site.write_text("")
     assert editable_paths(str(project), environ) == ()
+
+
+# ── worktrees ──────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def place(project: Path, tmp_path: Path) -> Path:
+    """The project in a worktree, without `lib`."""
+    made = tmp_path / "cache/worktrees" / key_of(str(project)) / "one"
+    (made / "src/one").mkdir(parents=True)
+    return made
+
+
+def test_variables_name_what_a_worktree_has(project, place):
+    (place / ".venv/bin").mkdir(parents=True)
+    before = {"PATH": f"{project}/.venv/bin:{project}/own:/bin:bin", "PYTHONPATH": f"{project}/src", "X": f"{project}/src"}  # fmt: skip
+    assert StandIn.of(str(project), str(place)).environment(before) == {
+        "PATH": f"{place}/.venv/bin:{project}/own:/bin:bin",
+        "PYTHONPATH": f"{place}/src",
+        "X": f"{project}/src",
+    }
+
+
+@pytest.mark.parametrize("where", ["inside", "outside", "in another worktree"])
+def test_python_imports_the_worktree(where, project, place, tmp_path):
+    root = project / ".venv" if where == "inside" else tmp_path / "environment"
+    named = place.parent / "two" if where == "in another worktree" else project
+    (named / "src").mkdir(parents=True, exist_ok=True)
+    environ = {**installed(root, one_pth=f"{named}/src\n"), "PYTHONPATH": "/mine"}
+    (root / "pyvenv.cfg").write_text("")
+    stand_in = StandIn.of(str(project), str(place))
+    found = stand_in.environment(environ)
+    assert found == {**environ, "PYTHONPATH": f"/mine:{place}/src"}
+    assert stand_in.leads_back(found) is None
+
+
+def test_a_project_below_the_top_of_its_repository(project, tmp_path):
+    home = tmp_path / "cache/worktrees" / key_of(str(project / "src"))
+    environ = installed(tmp_path / "environment", one_pth=f"{project}/src/one\n{project}/lib\n")
+    found = StandIn.of(str(project / "src"), str(home / "one/src")).environment(environ)
+    assert found["PYTHONPATH"] == f"{home}/one/src/one:{home}/one/lib"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        pytest.param("one_pth", "@/lib\n", id="not in the worktree"),
+        pytest.param("one_pth", "import x; x.f('@/src')\n", id="code"),
+        pytest.param("__editable___one_py", "M = {'other': '@/src/one'}", id="by another name"),
+        pytest.param("_one_editable_py", "sys.meta_path.insert(0, f({'one': '@/src/one'}))", id="a finder that comes first"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("where", ["inside", "outside"])
+def test_what_cannot_be_redirected_is_named(name, text, where, project, place, tmp_path):
+    root = project / ".venv" if where == "inside" else tmp_path / "environment"
+    environ = installed(root, **{name: text.replace("@", str(project))})
+    (root / "pyvenv.cfg").write_text("")
+    stand_in = StandIn.of(str(project), str(place))
+    file = (
+        root / "lib/python3.11/site-packages" / name.replace("_pth", ".pth").replace("_py", ".py")
+    )
+    found = stand_in.leads_back(stand_in.environment(environ))
+    assert found == f"`{file}` makes Python import the project's own files"
+    (root / "lib/python3.11/site-packages/own").mkdir()
+    file.write_text(f"{root}/lib/python3.11/site-packages/own\n")
+    assert stand_in.leads_back(stand_in.environment(environ)) is None

@@ -466,7 +466,7 @@ def carry_out(
     directory of runs was removed meanwhile, the processes of the run are ended first.
     """
     services = _with_ports(loop, worktree, services)
-    redirect = _redirect(request.root, place)
+    redirect = _redirect(loop, request.root, place, services)
     masker = Masker({**services.environ, **written_env(loop)})
     if services.owns_process:
         process_tree.adopt_orphans()
@@ -559,14 +559,26 @@ def carry_out(
     return RunOutcome(run, ending, past or writer.files, permit, notifier)
 
 
-def _redirect(root: str, place: str | None) -> Redirect:
+def _redirect(loop: FSMLoop, root: str, place: str | None, services: Services) -> Redirect:
     """Return what makes programs use the files in `place`, if that is in a worktree of the project
-    `root`."""
+    `root`. If that cannot be done, it warns, unless `setup` of the worktree may have done it."""
     if place is None or place == root:
         return dict
-    from little_loops.trees.editables import StandIn  # few runs have worktrees
+    from little_loops.trees.editables import INSTALL, StandIn  # few runs have worktrees
 
-    return StandIn.of(root, place).environment
+    stand_in = StandIn.of(root, place)
+    has_setup = loop.worktree is not None and loop.worktree.setup is not None
+    said: set[str] = set()
+
+    def redirect(environ: Mapping[str, str]) -> dict[str, str]:
+        found = stand_in.environment(environ)
+        why = None if has_setup or not os.path.isdir(place) else stand_in.leads_back(found)
+        if why is not None and why not in said:
+            said.add(why)
+            services.warn(f"warning: in the worktree, {why}; {INSTALL}")
+        return found
+
+    return redirect
 
 
 def _with_ports(loop: FSMLoop, worktree: WorktreePlace | None, services: Services) -> Services:

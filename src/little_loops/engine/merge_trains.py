@@ -39,6 +39,7 @@ from little_loops.fsm.state import LoopState, Train
 from little_loops.reporting.observers import Observer
 from little_loops.system.user_state import state_home
 from little_loops.trees import merging, worktrees
+from little_loops.trees.editables import INSTALL
 from little_loops.trees.git import Git
 from little_loops.trees.merged_copies import CLEAN, MergedCopy
 
@@ -144,6 +145,8 @@ def _check(world: LocalWorld, run: LoopState, command: CheckMerged) -> Happening
     copy.bring(worktree.copy, worktree.link)
     try:
         at = _workplace_in(world, copy)
+        if worktree.setup is None and (why := copy.stand_in.leads_back(at.redirect(at.environ))):
+            return _red(world, command, f"`check` cannot judge the merge: {why} ({INSTALL})")
         for what, script in (("setup", worktree.setup), ("check", worktree.check)):
             if script is None:
                 continue

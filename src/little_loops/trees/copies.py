@@ -37,7 +37,7 @@ from little_loops.trees import files as store_files
 from little_loops.trees.content import CHUNK, READ, TOO_LARGE, Bounds, Intake
 from little_loops.trees.copy_git import CopyRepository
 from little_loops.trees.copy_plan import Content, CopyLayout, CopyRoot, Planner
-from little_loops.trees.editables import editable_paths, with_python_path
+from little_loops.trees.editables import INSTALL, StandIn, editable_paths, with_python_path
 from little_loops.trees.files import COPIES
 from little_loops.trees.git import REPOSITORY_VARIABLES, Git
 from little_loops.trees.installed import installed_in
@@ -106,6 +106,7 @@ class CleanCopy:
         self._around = None if around is None else CopiedSurroundings(store, around, self)
         self._repository = CopyRepository(rules, self.top, self._base)
         self._layout = CopyLayout({}, frozenset())
+        self._has_links = False
 
     def _state_file(self, name: str) -> str:
         """Return the path of a file that is kept beside the copy."""
@@ -154,6 +155,7 @@ class CleanCopy:
         Without `links`, ignored directories are not linked, and what a set-up command created in
         their place is kept. Raises `StoreError`.
         """
+        self._has_links = links
         try:
             layout = self._layout = self._planner.plan(
                 project, reference, links, existing_only, frozenset(left_out)
@@ -251,7 +253,8 @@ class CleanCopy:
 
         Variables that tell git which repository or index to use, as in a git hook, are left out. If
         a Python environment outside the project has the project installed in editable mode,
-        `PYTHONPATH` makes it import the copy.
+        `PYTHONPATH` makes it import the copy. Raises `NotClean` if that is not enough, unless a
+        set-up command installs what the check needs.
         """
         found = {
             name: self.translate(text)
@@ -259,7 +262,18 @@ class CleanCopy:
             if name not in REPOSITORY_VARIABLES
         }
         editable = editable_paths(self.whole.real, environ)
-        return {**with_python_path(found, map(self.translate, editable)), CLEAN: "1"}
+        found = with_python_path(found, map(self.translate, editable))
+        if self._has_links and (why := self._stand_in.leads_back(found)) is not None:
+            raise NotClean(why, INSTALL)
+        return {**found, CLEAN: "1"}
+
+    @property
+    def _stand_in(self) -> StandIn:
+        """Return what the copy stands for: also the project that the run's worktree is one of."""
+        _, copy, prefix = self.whole
+        owner = self._rules.owner or self._rules.project
+        real = owner.removesuffix(prefix.rstrip("/")).rstrip("/")
+        return StandIn(real, copy, prefix, StandIn.of(owner, self._rules.project).worktrees)
 
 
 class CopiedFiles:

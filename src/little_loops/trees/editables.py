@@ -20,6 +20,7 @@ from little_loops.system.plain_files import reading
 from little_loops.system.user_state import key_of
 from little_loops.trees.git import is_inside
 from little_loops.trees.shadows import ENVIRONMENT, MAX_REWRITTEN_BYTES
+from little_loops.trees.shadows import INSTALL as INSTALL
 
 PYTHONPATH = "PYTHONPATH"
 SEARCHED = ("PATH", PYTHONPATH, "NODE_PATH", "VIRTUAL_ENV")
@@ -97,7 +98,8 @@ class StandIn(NamedTuple):
         for name in SEARCHED:
             if text := found.get(name):
                 found[name] = os.pathsep.join(map(self._moved_if_there, text.split(os.pathsep)))
-        moved = (self.moved(each.path) for each in self._editables(environ) if each.is_searched)
+        editables = self._editables((*_environments(environ), *self._inside()))
+        moved = (self.moved(each.path) for each in editables if each.is_searched)
         return with_python_path(found, (path for path in moved if path is not None))
 
     def _moved_if_there(self, path: str) -> str:
@@ -105,23 +107,25 @@ class StandIn(NamedTuple):
         return path if moved is None or not os.path.isdir(moved) else moved
 
     def leads_back(self, environ: Mapping[str, str]) -> str | None:
-        """Return a file that makes Python import the project in spite of these variables, if any."""
-        for each in self._editables(environ):
+        """Return why Python imports the project in spite of these variables, which are those of the
+        copy; None if it does not."""
+        inside = (each for each in self._inside() if self._moved_if_there(each) == each)
+        for each in self._editables((*_environments(environ), *inside)):
             moved = self.moved(each.path)
             if moved is not None and not (each.is_searched and os.path.isdir(moved)):
-                return each.file
+                return f"`{each.file}` makes Python import the project's own files"
         return None
 
-    def _editables(self, environ: Mapping[str, str]) -> Iterator[Editable]:
-        """Yield what Python environments import, those in the project included: they may be used
-        from the copy."""
-        inside = (
-            os.path.dirname(each)
-            for folder in dict.fromkeys((self.real, os.path.join(self.real, self.prefix)))
-            for name in ("*", ".*")
-            for each in glob(os.path.join(escape(folder), name, ENVIRONMENT))
-        )
-        for root in dict.fromkeys((*_environments(environ), *inside)):
+    def _inside(self) -> Iterator[str]:
+        """Yield the environments in the project: they may be used from the copy."""
+        for folder in dict.fromkeys((self.real, os.path.join(self.real, self.prefix))):
+            for name in ("*", ".*"):
+                found = glob(os.path.join(escape(folder), name, ENVIRONMENT))
+                yield from map(os.path.dirname, found)
+
+    def _editables(self, roots: tuple[str, ...]) -> Iterator[Editable]:
+        """Yield what these environments import, except what is in themselves."""
+        for root in dict.fromkeys(roots):
             for each in _imported_by(root):
                 if os.path.isdir(each.path) and not is_inside(each.path, root):
                     yield each

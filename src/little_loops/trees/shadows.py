@@ -24,6 +24,7 @@ EDITABLE = ("*.pth", "__editable__*", "_*editable*.py", "*.egg-link", "direct_ur
 SCRIPTS = ("bin", "Scripts")
 ENVIRONMENT = "pyvenv.cfg"
 MAX_REWRITTEN_BYTES = 1 << 20
+INSTALL = "write `setup:` with the command that installs what the check needs"
 # Bytes that continue a path component, so that a match before them is not the whole path.
 PATH_BYTES = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-%")
 
@@ -325,5 +326,5 @@ def _read(full: str, path: str) -> bytes:
 def _cannot_rewrite(path: str, why: str) -> NotClean:
     return NotClean(
         f"`{path}` may point back into the project: {why}",
-        "write `setup:` with the command that installs what the check needs",
+        INSTALL,
     )
