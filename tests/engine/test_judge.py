@@ -98,6 +98,24 @@ def test_a_bad_change_that_the_check_passes_is_vetoed(judged):
     ]
 
 
+def test_the_agent_that_fixes_it_is_told_why(judged):
+    stage(judged, "codex", VETO, AGREES)
+    host = 'host: {name: command, command: [./agent.sh, "{prompt}"]}'
+    agent = f"repair: {{action: Make it pass., action_type: prompt, {host}, next: check}}"
+    judged.loop("fix", LOOP.replace("repair: {action: ./repair.sh, next: check}", agent))
+    script = judged.root / "agent.sh"
+    script.write_text('#!/bin/sh\necho "$1" >> "$HOME/prompts"\nexec ./repair.sh\n')
+    script.chmod(0o755)
+    repair = judged.root / "repair.sh"
+    repair.write_text(repair.read_text() + "echo done\n")
+    done = judged.ll("run", "fix", env=environ(judged))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (judged.home / "prompts").read_text() == (
+        "Make it pass.\nMake it pass.\n\n"
+        "A judge did not confirm that `check` passes: a test was removed\n"
+    )
+
+
 def test_it_cannot_approve_what_the_check_fails(judged):
     stage(judged, "codex", AGREES)
     judged.loop("fix", LOOP.replace("test -e fixed", "test -e nowhere"))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from little_loops.fsm.codec import from_record
-from little_loops.fsm.commands import Admit, AskJudge
+from little_loops.fsm.commands import Admit, AskJudge, RunAgent
 from little_loops.fsm.evidence import has_agent
 from little_loops.fsm.happenings import Admitted, Denied, Queued
 from little_loops.fsm.judges import question_text, ruling_on
@@ -32,6 +32,7 @@ from tests.fsm.scripted import (
 
 JUDGE: dict[str, Any] = {"type": "judge", "question": "Is it fixed?"}
 FIXES = Says(0, writes={"src/a": "fixed"})
+AGENT = Says(0, agent="success")
 YES, NO, UNSURE = Opinion("pass", "it is"), Opinion("fail", "it is not"), Opinion("error", "?")
 
 
@@ -109,6 +110,27 @@ def test_what_its_answer_leads_to(script, opinions, story, evidence):
     begin(world, evidence=evidence)
     assert told(world) == story
     assert world.opinions == []
+
+
+def test_the_next_agents_are_told_of_a_veto_until_the_check_runs_again():
+    check = {"action": "make", "check": True, "on_pass": "done", "on_fail": "fix"}
+    states = {
+        "check": {**check, "condition": JUDGE},
+        "fix": {"action": "Fix it.", "action_type": "prompt", "next": "polish"},
+        "polish": {"action": "Polish it.", "action_type": "prompt", "next": "check"},
+        "done": {"terminal": True},
+    }
+    loop = FSMLoop.from_dict({"name": "l", "initial": "check", "states": states})
+    world = ScriptedWorld(loop, [0, AGENT, AGENT, 1, AGENT, AGENT, 0])
+    world.opinions = [NO, YES]
+    begin(world)
+    veto = ("A judge did not confirm that `check` passes: it is not",)
+    assert [each.notes for each in world.commands if isinstance(each, RunAgent)] == [
+        veto,
+        veto,
+        (),
+        (),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ class RunAgent(NamedTuple):
     restored: tuple[str, ...] = ()
     """Protected paths that an agent changed and the run restored."""
     notes: tuple[str, ...] = ()
-    """What people told the run; for this agent."""
+    """What people told the run, and why a judge did not confirm a pass; for this agent."""
     not_kept: NotKept | None = None
     """The change that was put back because it was not better."""
 

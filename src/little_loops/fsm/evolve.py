@@ -67,7 +67,7 @@ from little_loops.fsm.events import (
     message_of,
 )
 from little_loops.fsm.plain import WrongShape
-from little_loops.fsm.schema import ERROR
+from little_loops.fsm.schema import ERROR, FAIL
 from little_loops.fsm.state import (
     FORK,
     Children,
@@ -82,6 +82,7 @@ from little_loops.fsm.state import (
     Sample,
     Spending,
     Trees,
+    Veto,
     WaitFor,
     WaitKind,
 )
@@ -259,6 +260,8 @@ def _action(
             notes = run.notes
             if notes and session is not None:
                 notes = tuple(note._replace(step=run.step) for note in notes)
+            if run.veto is not None and run.veto.state == event.state:
+                run = run._replace(veto=None)
             return run._replace(
                 phase="running",
                 attempt=attempt,
@@ -366,7 +369,8 @@ def _ruling(run: LoopState, event: JudgeStart | JudgeComplete) -> LoopState:
     assert before is not None, "a judge that answers was asked"
     errors += event.verdict == "error"
     answer = before._replace(errors=errors, verdict=event.verdict, reason=event.reason)
-    return run._replace(ruling=answer)
+    veto = Veto(event.state, event.reason) if event.verdict == FAIL else None
+    return run._replace(ruling=answer, veto=veto)
 
 
 def _condition_eval(run: LoopState, event: ConditionEval) -> LoopState:

@@ -70,7 +70,7 @@ def _command(action: Action, job: Job, loop: FSMLoop, run: LoopState) -> RunActi
                 words=asks_verdict(state),
                 cost_left_usd=cost_left_usd(loop, run),
                 restored=run.trees.restored if run.trees is not None else (),
-                notes=tuple(note.text for note in run.notes),
+                notes=(*(note.text for note in run.notes), *_veto(run)),
                 not_kept=_not_kept(run),
             )
         case Builtin():
@@ -79,6 +79,13 @@ def _command(action: Action, job: Job, loop: FSMLoop, run: LoopState) -> RunActi
             raise AssertionError("a state that starts runs has no action of its own")
         case _:
             assert_never(action)
+
+
+def _veto(run: LoopState) -> tuple[str, ...]:
+    """Return what a judge had against the last pass of its check, if it has not run since."""
+    if run.veto is None:
+        return ()
+    return (f"A judge did not confirm that `{run.veto.state}` passes: {run.veto.reason}",)
 
 
 def _not_kept(run: LoopState) -> NotKept | None:

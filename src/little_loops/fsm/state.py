@@ -314,6 +314,14 @@ class Ruling(NamedTuple):
     reason: str = ""
 
 
+class Veto(NamedTuple):
+    """That the judge of a check did not confirm its pass, and why; for the agents that run before
+    the check does again."""
+
+    state: str
+    reason: str
+
+
 class Beside(NamedTuple):
     """A run that makes a branch fit: how far it has come, and how it has paused, if it has."""
 
@@ -623,6 +631,7 @@ class LoopState(NamedTuple):
     train: Train | None = None
     """What becomes of the branches of the current state, or of the run itself at its end."""
     ruling: Ruling | None = None
+    veto: Veto | None = None
     result: Mapping[str, Any] | None = None
     """The values of the loop's `result`, once the run has ended."""
 
