@@ -173,7 +173,7 @@ def test_every_field_of_that_run_has_been_used():
     plain = LoopState("", "", "", "", "")._asdict()
     unused = [name for name, value in FULL._asdict().items() if value == plain[name]]
     # `test_children`, `test_worktrees` and `test_judges` have them.
-    assert unused == ["children", "workspace", "train", "ruling", "result"]
+    assert unused == ["children", "workspace", "train", "ruling", "veto", "result"]
 
 
 ALWAYS = {"updated_at": NOW, "ran_ms": RAN_MS, "seq": 42, "owes": False}
