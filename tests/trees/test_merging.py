@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -282,6 +283,10 @@ def _stage_the_file(tree: Tree) -> None:
     quietly(tree, "add", "a.py")
 
 
+def _edit_the_end(tree: Tree) -> None:
+    tree.write("a.py", (tree.root / "a.py").read_text().replace("line 8", "mine"))
+
+
 def _put_a_file_in_the_way(tree: Tree) -> None:
     tree.write("new.py", "mine\n")
 
@@ -310,7 +315,8 @@ def _detach(tree: Tree) -> None:
         ),
         pytest.param(
             _put_a_file_in_the_way,
-            "The following untracked working tree files would be overwritten by merge: new.py",
+            "The following untracked working tree files would be overwritten by merge: new.py"
+            "; move them away first",
             id="an untracked file",
         ),
         pytest.param(_switch, "`other` is checked out, not `main`", id="another branch"),
@@ -325,11 +331,28 @@ def test_where_it_cannot_land_nothing_is_touched(tree: Tree, meanwhile, reason):
     answer = merging.land(git_of(tree), root(tree), "main", old, work)
     assert isinstance(answer, LandingRefused)
     assert answer.reason == reason
-    assert answer.command.endswith(f"git merge --ff-only {work[:12]}")
+    assert answer.command.endswith(f"--ff-only {work[:12]}")
     after = users(tree)
     # Git refreshes what its index remembers of files, but not what is in it.
     before.pop("index"), after.pop("index")
     assert after == before
+
+
+@pytest.mark.parametrize("meanwhile", [_edit_the_end, _put_a_file_in_the_way, _switch])
+def test_the_command_that_is_printed_finishes_it(tree: Tree, meanwhile):
+    tree.git("config", "core.hooksPath", "/dev/null")
+    tree.git("config", "merge.verifySignatures", "false")
+    old = head(tree)
+    work = branch(tree, "one", {"a.py": TEXT.replace("line 0", "done"), "new.py": "done\n"})
+    meanwhile(tree)
+    answer = merging.land(git_of(tree), root(tree), "main", old, work)
+    assert isinstance(answer, LandingRefused)
+    if "move them away first" in answer.reason:
+        (tree.root / "new.py").unlink()
+    subprocess.run(answer.command, shell=True, cwd=root(tree), check=True)
+    assert head(tree) == work
+    first, *_, last = (tree.root / "a.py").read_text().splitlines()
+    assert (first, last) == ("done", "mine" if meanwhile is _edit_the_end else "line 8")
 
 
 def test_a_branch_that_was_never_checked_out_is_refused(tree: Tree):

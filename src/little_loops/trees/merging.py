@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from typing import Literal
+from typing import Final, Literal
 
 from little_loops.errors import StoreError
 from little_loops.records import NamedTuple
@@ -24,6 +24,10 @@ from little_loops.trees.worktrees import HEADS, commit_of, run_git, wrong_branch
 OLDEST = (2, 38)
 """The first version whose `merge-tree` merges without a work tree."""
 Way = Literal["merge", "squash"]
+
+EDITS: Final = "Your local changes"
+UNTRACKED: Final = "The following untracked"
+"""How git begins to say which files are in the way."""
 
 
 class Merged(NamedTuple):
@@ -250,7 +254,8 @@ def land(
     The files and the index of the project follow. If another branch is checked out by now, or a
     file that would change has uncommitted edits, nothing is touched. `name` is a branch at `new`.
     """
-    command = f"git merge --ff-only {name or new[:12]}"
+    target = name or new[:12]
+    command = f"git merge --ff-only {target}"
     if branch is None:
         return LandingRefused("no branch is checked out (HEAD is detached)", command)
     here = current_branch(git, project)
@@ -269,7 +274,16 @@ def land(
     if answer.code == 0:
         return Landed(new)
     head = _head(git, project)
-    return Moved(head) if head != old else LandingRefused(_shortened(answer.complaint), command)
+    return Moved(head) if head != old else _refused(_shortened(answer.complaint), target)
+
+
+def _refused(reason: str, target: str) -> LandingRefused:
+    """Return why files of the user are in the way, and the command that merges `target` with them:
+    git can put edits aside itself, but not untracked files."""
+    if reason.startswith(EDITS):
+        return LandingRefused(reason, f"git merge --autostash --ff-only {target}")
+    advice = "; move them away first" if reason.startswith(UNTRACKED) else ""
+    return LandingRefused(reason + advice, f"git merge --ff-only {target}")
 
 
 def _shortened(complaint: str) -> str:
