@@ -47,7 +47,9 @@ def parser_of(verb: str) -> Parser:
 
 def commands_page() -> Iterator[str]:
     yield from ("# Commands", "", *INTRO.splitlines(), "")
-    yield from fenced("\n".join(f"{command:<34}# {what}" for command, what in EXAMPLES), "sh")
+    width = max(len(command) for command, _ in EXAMPLES)
+    examples = (f"{command:<{width}}  # {what}" for command, what in EXAMPLES)
+    yield from fenced("\n".join(examples), "sh")
     plain = ", ".join(code(verb) for verb in VERBS if not _has_output_options(parser_of(verb)))
     yield from (f"All verbs except {plain}", *COMMON.splitlines(), "")
     for group in dict.fromkeys(verb.group for verb in VERBS.values()):
@@ -99,7 +101,7 @@ def _aligned(lines: list[str]) -> Iterator[str]:
 def _actions(parser: Parser) -> Iterator[argparse.Action]:
     common = {"--help", *(OUTPUT if _has_output_options(parser) else ())}
     for action in parser._actions:
-        if common.isdisjoint(action.option_strings):
+        if common.isdisjoint(action.option_strings) and action.help != argparse.SUPPRESS:
             yield action
 
 

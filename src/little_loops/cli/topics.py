@@ -156,7 +156,7 @@ def endings() -> Iterator[tuple[str, str, str, str]]:
 
     for kind in ENDINGS.values():
         code = kind.exit_code + SIGINT if kind.status == "interrupted" else kind.exit_code
-        yield kind.title, kind.status, str(code), AFTER[kind.resume]
+        yield kind.title, kind.status, str(code), AFTER.get(kind.reason) or AFTER[kind.resume]
 
 
 AFTER = {
@@ -164,6 +164,7 @@ AFTER = {
     "same state": "that state again",
     "where it stopped": "where it stopped",
     "higher limit": "with a higher limit",
+    "stalled": "with a new count",
     "next state": "the next state",
     "on_interrupt": "by on_interrupt",
 }

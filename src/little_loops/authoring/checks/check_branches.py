@@ -13,6 +13,7 @@ from little_loops.fsm.schema import FSMLoop, StateConfig, acting_states, keeper_
 READS_ONLY = ("plan", "read-only")
 """Permission modes in which an agent changes no files."""
 ONE_AT_A_TIME = "set `max_parallel: 1`"
+APART = f"{ONE_AT_A_TIME}, or let each work in a git worktree: `worktree: true`"
 
 
 def check_branches(of: Inspection) -> Iterator[Problem]:
@@ -25,7 +26,7 @@ def check_branches(of: Inspection) -> Iterator[Problem]:
         items = written_items(state.branches)
         if (items is None or len(items) > 1) and _agents_write(of.loop, name):
             message = f"the agents in the branches of state `{name}` work on the same files at once"
-            yield of.warning("LL324", message, "states", name, help=ONE_AT_A_TIME)
+            yield of.warning("LL324", message, "states", name, help=APART)
 
 
 def _agents_write(loop: FSMLoop, name: str | None = None) -> bool:
