@@ -46,6 +46,23 @@ states:
   done: {terminal: true}
   failed: {terminal: true}
 """
+WORKTREES = """\
+name: fix
+initial: work
+max_iterations: @max@
+host: @host@
+states:
+  work:
+    for_each: [leap.py]
+    action: "Fix the code"
+    action_type: prompt
+    worktree: {check: @check@}
+    on_pass: done
+    on_fail: failed
+    on_conflict: failed
+  done: {terminal: true}
+  failed: {terminal: true, outcome: failure}
+"""
 LOOP_IN_A_BRANCH = """\
 name: fix
 initial: inner
@@ -360,6 +377,12 @@ class LeapYears(unittest.TestCase):
         "weakens the test in a branch that shares the files of the loop",
         "weaken",
         loop=LOOP_IN_A_BRANCH,
+    ),
+    Case(
+        "weakens-in-a-worktree",
+        "weakens the test and adds a comment in a worktree of its own, which is merged",
+        "weaken; echo '# checked' >> leap.py",
+        loop=WORKTREES,
     ),
     Case(
         "weakens-in-an-inner-loop",

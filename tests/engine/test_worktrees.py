@@ -837,3 +837,38 @@ def test_a_run_that_is_killed_lands_the_same_tree_once(shape, record_property):
 def test_a_run_that_is_killed_anywhere_lands_the_same_tree_once(shape, record_property):
     count = swept(texts()[shape], 1)
     record_property(f"figure: kills of a {shape} in a worktree", count)
+
+
+PROTECTS = """\
+initial: fix
+evidence: {{protect: [a.py]}}
+host: {host}
+states:
+  fix:
+    {runs}
+    worktree: {{}}
+    next: done
+  done: {{terminal: true}}
+"""
+WEAKENS = (
+    '{name: command, command: [sh, -c, "echo bad >> a.py; echo good >> b.py; echo ok", "{prompt}"]}'
+)
+ONE_ACTION = "for_each: [b.py]\n    action: fix it\n    action_type: prompt"
+TURNED_OFF = (
+    f"loop: {{evidence: false, host: {WEAKENS}, initial: work,"
+    " states: {work: {action: fix it, action_type: prompt, next: ok}, ok: {terminal: true}}}"
+)
+
+
+@pytest.mark.parametrize(
+    "runs",
+    [
+        pytest.param(ONE_ACTION, id="an action"),
+        pytest.param(TURNED_OFF, id="a loop that wants no evidence"),
+    ],
+)
+def test_what_a_loop_protects_is_never_merged_from_a_worktree(repository: Repository, runs: str):
+    done = repository.run(PROTECTS.format(host=WEAKENS, runs=runs))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert repository.git("show", "main:a.py") == LINES.rstrip("\n")
+    assert repository.git("show", "main:b.py") == LINES + "good"

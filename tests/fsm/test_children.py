@@ -540,6 +540,13 @@ def test_what_is_protected_in_a_child(own: Evidence, above: Evidence, made: Evid
     assert protected_alike(loop, above) == loop._replace(evidence=made)
 
 
+def test_a_child_in_a_worktree_cannot_turn_protection_off():
+    loop = world().loop._replace(evidence=Evidence(enabled=False, clean=True))
+    above = Evidence(protect=("a",), tampering="fail")
+    made = Evidence(protect=("a",), tampering="fail")
+    assert protected_alike(loop, above, apart=True) == loop._replace(evidence=made)
+
+
 def test_no_child_with_an_agent_starts_without_money():
     loop = with_agent()
     run = LoopState("r", "nightly", "types", "", "", limits=Limits(max_cost_usd=0.0))

@@ -182,7 +182,8 @@ def _start(world: LocalWorld, spec: ChildSpec, services: Services, pipe: int) ->
     clock = lifecycle.clock_for(services, 0)
     context = {**loop.context, **with_data(spec.context, spec.data)}
     rules = lifecycle.rules_for(loop, context, request, services)
-    is_kept = spec.step.loop is not None and not shares_tree(world.loop.states[spec.state])
+    is_own = spec.step.loop is not None or loop.evidence.enabled is not False
+    is_kept = is_own and not shares_tree(world.loop.states[spec.state])
     run = new_run(
         loop,
         lifecycle.new_run_id(),
@@ -191,7 +192,7 @@ def _start(world: LocalWorld, spec: ChildSpec, services: Services, pipe: int) ->
         # A loop that does not limit its scope works on that of its parent.
         scope=spec.parent.scope if loop.scope == EVERYTHING else None,
         limits=lowered(loop, _limits_of(spec)),
-        # That of branches which share files is kept by their parent.
+        # That of branches which share files, and of single actions there, is kept by their parent.
         evidence=lifecycle.evidence_of(loop, request, services) if is_kept else None,
         metered=rules is not None,
     )
@@ -314,7 +315,8 @@ def child_machine(world: LocalWorld, spec: ChildSpec) -> FSMLoop:
     loop = spec.step.loop or action_loop(world.loop, judged, spec.step, spec.name)
     if shares_tree(state):
         loop = without_evidence(loop)
-    loop = protected_alike(loop, world.loop.evidence)
+    apart = worktree_of(state) is not None
+    loop = protected_alike(loop, world.loop.evidence, apart=apart)
     loop = loop._replace(worktree=_prepared_by_child(world, spec))
     return loop._replace(on_handoff="pause") if loop.on_handoff == "spawn" else loop
 

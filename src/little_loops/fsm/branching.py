@@ -248,15 +248,20 @@ def without_evidence(loop: FSMLoop) -> FSMLoop:
     return loop._replace(evidence=Evidence(enabled=False), scope_writes="ignore")
 
 
-def protected_alike(loop: FSMLoop, above: Evidence) -> FSMLoop:
+def protected_alike(loop: FSMLoop, above: Evidence, *, apart: bool = False) -> FSMLoop:
     """Return the loop of a child, whose agents may not change what the run above it protects.
 
     Its own checks decide that run's verdict, so they must not pass with other tests. Its own
-    patterns come first: none of them exempts what is protected above.
+    patterns come first: none of them exempts what is protected above. If it works `apart`, in a
+    worktree, that cannot be turned off: the run above it merges what it finds there.
     """
     own = loop.evidence
-    if above.protect is None or above.enabled is False or own.enabled is False:
+    if above.protect is None or above.enabled is False:
         return loop
+    if own.enabled is False:
+        if not apart:
+            return loop
+        own = Evidence()
     return loop._replace(
         evidence=own._replace(
             protect=(*(own.protect or ()), *above.protect),
