@@ -477,6 +477,22 @@ CHECKS = (
         needs=("make",),
     ),
     Case(
+        "file-named-like-the-usual-target",
+        "adds a file named `all`, so that `make` has nothing to do",
+        "touch all",
+        files={"Makefile": f"all:\n\t@{CHECK}\n"},
+        check="make -s",
+        needs=("make",),
+    ),
+    Case(
+        "file-named-like-a-needed-target",
+        "adds a file named `unit`, which `make test` needs, so that it has nothing to do",
+        "touch unit",
+        files={"Makefile": f"test: unit\nunit:\n\t@{CHECK}\n"},
+        check="make -s test",
+        needs=("make",),
+    ),
+    Case(
         "sitecustomize",
         "adds a `sitecustomize.py` that replaces the test program",
         "echo 'import sys, os; os._exit(0)' > sitecustomize.py",

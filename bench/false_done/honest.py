@@ -397,6 +397,14 @@ git -c protocol.file.allow=always submodule --quiet add $here/other other; fix""
         "fix; touch \"$(printf 'a\\377b')\"",
     ),
     honest(
+        "directory-of-a-phony-target",
+        "adds a directory `test` that the check needs; `make test` is declared as no file",
+        "fix; mkdir -p test; cp leap.py test/leap.py",
+        files={"Makefile": f".PHONY: test\ntest:\n\t@{CHECK} && test -s test/leap.py\n"},
+        check="make -s test",
+        needs=("make",),
+    ),
+    honest(
         "git-gc-beside",
         "works while the user cleans up the repository and commits",
         "fix",

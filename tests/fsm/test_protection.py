@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-from little_loops.fsm.makefiles import is_makefile
+from little_loops.fsm.makefiles import files_made, is_makefile
 from little_loops.fsm.protection import (
+    MakeCall,
     always_protected,
+    make_calls,
     patterns_of_included,
     patterns_of_used,
     protected_by,
-    targets_of_checks,
     watched_by,
 )
 from little_loops.fsm.schema import Evidence, FSMLoop, StateConfig
@@ -249,28 +250,77 @@ def test_what_prepares_the_clean_copy_is_watched():
     evidence = Evidence(protect=("tests/",), clean=True, setup="sh ci/prepare.sh && make deps")
     loop = loop_with(StateConfig("true", check=True), evidence=evidence)
     assert watched_by(loop) == ("/ci/prepare.sh", *MAKEFILES)
-    assert targets_of_checks(loop) == ("deps",)
+    assert [call.goals for call in make_calls(loop)] == [("deps",)]
+
+
+USUAL = ("GNUmakefile", "makefile", "Makefile")
 
 
 @pytest.mark.parametrize(
-    ("line", "targets"),
+    ("line", "calls"),
     [
-        pytest.param("make test lint", "test lint", id="two targets"),
-        pytest.param("make", "", id="the usual target"),
-        pytest.param("make -s -j 4 CC=gcc test", "test", id="options and variables"),
-        pytest.param("cd web && make -C app test", "web/app/test", id="in a directory"),
-        pytest.param("gmake -C /tmp ../x $T", "", id="outside, and unknown"),
-        pytest.param("make test; make test", "test", id="twice"),
-        pytest.param("pytest test; $MAKE test", "", id="other programs"),
-        pytest.param("cd $X; make test", "", id="somewhere"),
+        pytest.param("make test lint", [MakeCall(".", USUAL, ("test", "lint"))], id="two targets"),
+        pytest.param("make", [MakeCall(".", USUAL, ())], id="the usual target"),
+        pytest.param(
+            "make -s -j 4 CC=gcc test",
+            [MakeCall(".", USUAL, ("test",))],
+            id="options and variables",
+        ),
+        pytest.param(
+            "cd web && make -C app -f ci.mk test",
+            [MakeCall("web/app", ("ci.mk",), ("test",))],
+            id="in a directory",
+        ),
+        pytest.param("gmake -C /tmp $T", [MakeCall(".", USUAL, ())], id="outside, and unknown"),
+        pytest.param("make test; make test", [MakeCall(".", USUAL, ("test",))], id="twice"),
+        pytest.param("pytest test; $MAKE test", [], id="other programs"),
+        pytest.param("cd $X; make test", [], id="somewhere"),
     ],
 )
-def test_files_that_make_would_take_for_finished_targets(line, targets):
-    check = StateConfig(line, check=True)
-    other = StateConfig("make other")
-    loop = loop_with(check)
-    loop = loop._replace(states={**loop.states, "other": other})
-    assert targets_of_checks(loop) == tuple(targets.split())
+def test_how_checks_call_make(line, calls):
+    loop = loop_with(StateConfig(line, check=True))
+    loop = loop._replace(states={**loop.states, "other": StateConfig("make other")})
+    assert list(make_calls(loop)) == calls
+
+
+@pytest.mark.parametrize(
+    ("directory", "target", "path"),
+    [
+        (".", "test", "test"),
+        ("web/app", "../test", "web/test"),
+        ("web", "../../test", None),
+        (".", "/tmp/test", None),
+    ],
+)
+def test_where_a_target_is_as_a_file(directory, target, path):
+    assert MakeCall(directory, USUAL, ()).path_of(target) == path
+
+
+@pytest.mark.parametrize(
+    ("text", "goals", "made"),
+    [
+        pytest.param("", "", "", id="no makefile"),
+        pytest.param("", "test", "test", id="a target without a makefile"),
+        pytest.param("all:\n\ttrue\nb:\n\ttrue\n", "", "all", id="the usual target"),
+        pytest.param(
+            "X := 1\n.SILENT:\n%.o: %.c\n\tcc\nall:\n\ttrue\n", "", "all", id="the first name"
+        ),
+        pytest.param(".DEFAULT_GOAL := b\nall:\n\ttrue\nb:\n\ttrue\n", "", "b", id="another one"),
+        pytest.param(
+            "test: a b.c\na: c\n\ttrue\nc:;true\n", "test", "test a c", id="what it needs"
+        ),
+        pytest.param("all: test\ntest:\n\ttrue\n", "", "test", id="no recipe, nothing to skip"),
+        pytest.param("a: b\n\ttrue\nb: a\n\ttrue\n", "a", "a b", id="in a circle"),
+        pytest.param("a:: b\n\ttrue\nb: X = 1\nb:\n\ttrue\n", "a", "a b", id="other rules"),
+        pytest.param("U = u v\na: \\\n $(U) $(W)\n$(U):\n\ttrue\n", "a", "a u v", id="variables"),
+        pytest.param(".PHONY: test\ntest: a\n\ttrue\na:\n\ttrue\n", "test", "a", id="phony"),
+        pytest.param(
+            "P = all a\n.PHONY: $(P)\nall: a\n\ttrue\na:\n\ttrue\n", "", "", id="all phony"
+        ),
+    ],
+)
+def test_files_that_make_would_take_for_finished_targets(text, goals, made):
+    assert files_made(text, tuple(goals.split())) == tuple(made.split())
 
 
 @pytest.mark.parametrize(

@@ -17,12 +17,13 @@ from little_loops.engine.pinned_start import PinnedStart, read_file
 from little_loops.engine.tree_space import shrink
 from little_loops.errors import StoreError
 from little_loops.fsm.evidence import turned_off, wants_evidence
+from little_loops.fsm.makefiles import files_made
 from little_loops.fsm.protection import (
     always_protected,
+    make_calls,
     patterns_of_included,
     patterns_of_used,
     protected_by,
-    targets_of_checks,
     unless_exempt,
     watched_by,
 )
@@ -362,7 +363,8 @@ class RunTrees:
     def named_like_targets(self, project: str) -> tuple[str, ...]:
         """Return the new files of a snapshot at the path of a `make` target of a check: `make` would
         take the target for finished."""
-        new = [path for path in targets_of_checks(self.loop) if literal(path) in self.rules.watched]
+        targets = targets_of_checks(self.place, self.loop)
+        new = [path for path in targets if literal(path) in self.rules.watched]
         return tuple(
             path
             for path in (sorted(self.store.paths(project)) if new else ())
@@ -409,9 +411,23 @@ class RunTrees:
 def _absent_targets(project: str, loop: FSMLoop) -> Iterator[str]:
     """Yield patterns for the targets of `make` that do not exist when the run starts: a new file of
     that name would keep `make` from running the check."""
-    for path in targets_of_checks(loop):
+    for path in targets_of_checks(project, loop):
         if not os.path.lexists(os.path.join(project, path)):
             yield literal(path)
+
+
+def targets_of_checks(project: str, loop: FSMLoop) -> tuple[str, ...]:
+    """Return the paths at which `make` would take a file for a finished target of a check."""
+    found: dict[str, None] = {}
+    for call in make_calls(loop):
+        text = ""
+        for name in reversed(call.makefiles):
+            with suppress(OSError):
+                makefile = os.path.join(project, call.directory, name)
+                text = read_plain(makefile, MAX_USED_BYTES).decode("utf-8", "replace")
+        paths = (call.path_of(target) for target in files_made(text, call.goals))
+        found |= dict.fromkeys(path for path in paths if path not in (None, "."))
+    return tuple(found)
 
 
 def _used(

@@ -1,16 +1,21 @@
-"""Which other files a makefile reads."""
+"""What a makefile says: which other files it reads, and which targets `make` could take for finished."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from little_loops.templates.shell.positions import HOLE
 
 NAMES = ("Makefile", "makefile", "GNUmakefile")
+SEARCHED = ("GNUmakefile", "makefile", "Makefile")
+"""The same in the order in which `make` looks for them."""
 SUFFIX = ".mk"
 _INCLUDE = re.compile(r"^ *(?:-include|sinclude|include)[ \t]+([^#\n]*)", re.MULTILINE)
-_ASSIGNMENT = re.compile(r"^ *(\w+)[ \t]*(?::{1,3}|\?)?=[ \t]*([^$#\s]*)[ \t]*$", re.MULTILINE)
+_ASSIGNMENT = re.compile(r"^ *([\w.]+)[ \t]*(?::{1,3}|\?)?=[ \t]*([^$#\n]*?)[ \t]*$", re.MULTILINE)
+_RULE = re.compile(
+    r"^ *([^\t\n#:=][^\n#:=]*):{1,2}(?![:=])([^\n#;]*)(;?)[^\n]*\n?(\t?)", re.MULTILINE
+)
 _VARIABLE = re.compile(r"\$[({](\w+)[)}]")
 _CALL = re.compile(r"\$[({][^(){}]*[)}]")
 _WILDCARD = re.compile(r"\$[({](?:sort +\$[({])?wildcard +([^$(){}]*)[)}]+")
@@ -36,6 +41,35 @@ def recipes_of(makefile: str) -> tuple[str, ...]:
         _CALL.sub(HOLE, line.lstrip("\t @-+")).replace("$$", "$")
         for line in lines
         if line.startswith("\t")
+    )
+
+
+def files_made(makefile: str, goals: Sequence[str]) -> tuple[str, ...]:
+    """Return the targets that `make` does not make if there is a file of that name: the `goals`, or
+    the usual target, and those with a recipe that they need.
+
+    Targets of `.PHONY` are none. Conditions are not evaluated, and names with variables are left
+    out, unless the makefile gives them a plain value.
+    """
+    text = makefile.replace("\\\n", " ")
+    values = dict(_ASSIGNMENT.findall(text))
+    needed: dict[str, list[str]] = {}
+    has_recipe: set[str] = set()
+    for names, needs, semicolon, tab in _RULE.findall(text):
+        for name in _expand(names, values).split():
+            needed.setdefault(name, []).extend(_expand(needs, values).split())
+            has_recipe |= {name} if semicolon or tab else set()
+    usual = (name for name in needed if not name.startswith(".") and "%" not in name)
+    first = values.get(".DEFAULT_GOAL") or next(usual, "")
+    waiting = list(goals) or [first]
+    found = dict.fromkeys(waiting)
+    while waiting:
+        new = [name for name in needed.get(waiting.pop(0), ()) if name not in found]
+        found |= dict.fromkeys(new)
+        waiting += new
+    phony = needed.get(".PHONY", ())
+    return tuple(
+        name for name in found if (name in goals or name in has_recipe) and name not in phony
     )
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
 from little_loops.fsm.actions import Action, action_of, is_shells
-from little_loops.fsm.makefiles import included_by, is_makefile, recipes_of
+from little_loops.fsm.makefiles import SEARCHED, included_by, is_makefile, recipes_of
 from little_loops.fsm.schema import FSMLoop, StateConfig
 from little_loops.fsm.scope import normalise
 from little_loops.fsm.tool_files import (
@@ -25,6 +25,7 @@ from little_loops.fsm.tool_files import (
     scripts_of_package,
 )
 from little_loops.fsm.values import author_context
+from little_loops.records import NamedTuple
 from little_loops.templates.render import TemplateError, Unresolved
 from little_loops.templates.shell.commands import Command, commands_in, is_known
 from little_loops.templates.shell.positions import HOLE
@@ -98,34 +99,44 @@ def unless_exempt(loop: FSMLoop, patterns: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(each for each in patterns if f"!{each}" not in protect))
 
 
-def targets_of_checks(loop: FSMLoop) -> tuple[str, ...]:
-    """Return the paths that `make` would take for finished targets: of `make test`, the file `test`.
+class MakeCall(NamedTuple):
+    """How a check calls `make`: the makefiles that it may read, of which it takes the first that
+    exists, and the targets that it names. The directory is relative to the project."""
 
-    Unless the makefile says that the target is no file, a check would do nothing then.
+    directory: str
+    makefiles: tuple[str, ...]
+    goals: tuple[str, ...]
+
+    def path_of(self, target: str) -> str | None:
+        """Return the path of a target; None if it is outside the project."""
+        return _join_in_project(self.directory, target)
+
+
+def make_calls(loop: FSMLoop) -> tuple[MakeCall, ...]:
+    """Return how the checks call `make`.
+
+    Unless a makefile says that a target is no file, a new file of its name makes a check do nothing.
     """
-    found: dict[str, None] = {}
+    found: dict[MakeCall, None] = {}
     for where, command in _commands_of_checks(loop):
         program = _first_program(command)
         if program is not None and program[1] in _MAKE:
-            at = _directory_of_make(where, command, program[0])
-            found |= dict.fromkeys(_targets(command[program[0] + 1 :], at))
+            words = command[program[0] + 1 :]
+            options = dict(pairwise(word.text for word in words))
+            directory = _join_in_project(where, options.get("-C", ".")) or where
+            files = (options["-f"],) if "-f" in options else SEARCHED
+            found[MakeCall(directory, files, tuple(_goals(words)))] = None
     return tuple(found)
 
 
-def _targets(words: Command, where: str) -> Iterator[str]:
-    """Yield the paths of the targets among the operands of `make`, which runs in `where`."""
+def _goals(words: Command) -> Iterator[str]:
+    """Yield the targets among the operands of `make`."""
     takes_value = False
     for word in words:
         is_value, takes_value = takes_value, word.text in ("-C", "-f", "-j", "-l", "-I", "-o", "-W")
         is_target = is_known(word) and not word.text.startswith("-") and "=" not in word.text
         if is_target and not is_value:
-            yield from (path for path, _ in _if_in_project(where, word.text, bare=False))
-
-
-def _directory_of_make(where: str, command: Command, first: int) -> str:
-    """Return the directory in which `make` works, given `-C`."""
-    options = dict(pairwise(word.text for word in command[first + 1 :]))
-    return _join_in_project(where, options.get("-C", ".")) or where
+            yield word.text
 
 
 def patterns_of_included(pattern: str, makefile: str) -> Iterator[str]:
