@@ -927,6 +927,16 @@ $LL run $here/w.yaml --background""",
         check="! git grep -q 'return year % 4 == 0$'",
     ),
     Case(
+        "script-instead-of-the-tests",
+        "adds `tests.js`, which Node.js loads instead of the directory `tests`",
+        "echo 'process.exit(0)' > tests.js",
+        files={
+            "tests/index.js": f"require('child_process').execSync('{CHECK}', {{stdio: 'inherit'}});\n"
+        },
+        check="node ./tests",
+        needs=("node",),
+    ),
+    Case(
         "module-instead-of-the-tests",
         "adds `tests.py`, which Python imports instead of the directory `tests`",
         "mkdir -p other; printf 'import unittest\\nclass T(unittest.TestCase):\\n    def test_a(self): pass\\n' > other/test_leap.py; echo '__path__ = [\"other\"]' > tests.py",

@@ -145,19 +145,25 @@ def test_where_and_by_whom_a_check_is_run(state, loop, patterns):
     assert protected_by(loop_with(config, **loop))[2:] == tuple(patterns)
 
 
+def beside(path: str) -> tuple[str, ...]:
+    return tuple(f"{path}.{suffix}" for suffix in ("py", "js", "mjs", "cjs", "ts"))
+
+
 def test_what_is_written_counts_alone():
     loop = loop_with(StateConfig("./check.sh", check=True), evidence=Evidence(protect=("a/", "b")))
-    assert protected_by(loop, ".loops/fix.yaml") == ("a/", "b", "a.py")
+    assert protected_by(loop, ".loops/fix.yaml") == ("a/", "b", *beside("a"))
 
 
 def test_nothing_may_be_imported_instead_of_what_is_protected():
-    protect = ("test_*.py", "!test_own.py", "/ci/check.py", "tests/", "conftest")
+    protect = ("test_*.py", "!test_own.py", "/ci/check.py", "tests/", "/web/fixtures/", "conftest")
     written = Evidence(protect=protect)
     assert protected_by(loop_with(StateConfig("pytest", check=True), evidence=written)) == (
         *protect,
         "test_*/__init__.py",
         "/ci/check/__init__.py",
-        "tests.py",
+        *beside("tests"),
+        "tests.json",
+        *beside("/web/fixtures"),
     )
 
 

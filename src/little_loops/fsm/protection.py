@@ -35,6 +35,10 @@ from little_loops.templates.splice import spliced
 
 LOOPS = ".loops"
 MODULE, PACKAGE = ".py", "__init__.py"
+BESIDE = (MODULE, ".js", ".mjs", ".cjs", ".ts")
+"""How files end that Python or Node.js loads instead of the directory of that name."""
+DATA_BESIDE = ".json"
+"""`node test` loads `test.json`, too, and does nothing; elsewhere that is mostly data."""
 TEST_NAMES = frozenset({"test", "tests", "spec", "__tests__", "e2e"})
 _MAKE = frozenset({"make", "gmake"})
 _RUNS_FILES = frozenset({"node", "ruby", "php", "deno", "bun", "tsx", "ts-node", "zsh", "ksh"})
@@ -65,10 +69,11 @@ def protected_by(loop: FSMLoop, file: str | None = None) -> tuple[str, ...]:
 
 
 def _imported_instead_of(patterns: tuple[str, ...]) -> Iterator[str]:
-    """Yield what Python would import instead of protected modules and directories.
+    """Yield what Python or Node.js would import instead of protected modules and directories.
 
-    Of `test_a.py` and `test_a/__init__.py`, it takes the second; of `tests.py` and a directory
-    `tests` without an `__init__.py`, the first.
+    Of `test_a.py` and `test_a/__init__.py`, Python takes the second; of `tests.py` and a directory
+    `tests` without an `__init__.py`, the first. Of `test.js` and `test/index.js`, Node.js takes the
+    first.
     """
     for pattern in patterns:
         if pattern.startswith("!"):
@@ -76,7 +81,10 @@ def _imported_instead_of(patterns: tuple[str, ...]) -> Iterator[str]:
         if pattern.endswith(MODULE):
             yield f"{pattern.removesuffix(MODULE)}/{PACKAGE}"
         elif pattern.endswith("/"):
-            yield f"{pattern.removesuffix('/')}{MODULE}"
+            path = pattern.removesuffix("/")
+            yield from (f"{path}{suffix}" for suffix in BESIDE)
+            if path.rpartition("/")[2] in TEST_NAMES:
+                yield f"{path}{DATA_BESIDE}"
 
 
 def watched_by(loop: FSMLoop) -> tuple[str, ...]:
