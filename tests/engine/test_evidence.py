@@ -1479,3 +1479,20 @@ def test_a_commit_that_is_gone_does_not_keep_a_run_from_its_end(tmp_path):
     )
     project = laid_out(Project(tmp_path), amend, PROTECTED)
     assert run(project).returncode == 0
+
+
+def test_a_resume_sets_after_how_many_turns_without_progress_a_run_is_stalled(tmp_path):
+    project = laid_out(Project(tmp_path), agent("true"))
+    assert (run(project).returncode, project.file("turns")) == (3, "")
+    resumed = project.ll("resume", "fix", "--stall-after", "1", "--allow-skip-permissions")
+    assert resumed.returncode == 3
+    assert [each["reason"] for each in events(project) if each["event"] == "loop_error"] == [
+        "stalled",
+        "stalled",
+    ]
+    ended = [each for each in events(project) if each["event"] == "action_complete"]
+    assert len(ended) == 9  # four checks and three turns, then one turn and its check
+    never = project.ll("resume", "fix", "--stall-after", "0", "--allow-skip-permissions")
+    assert (never.returncode, events(project)[-1]["reason"]) == (3, "max_iterations")
+    wrong = project.ll("resume", "fix", "--stall-after", "-1")
+    assert wrong.returncode == 2

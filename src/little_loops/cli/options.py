@@ -225,6 +225,14 @@ def whole(text: str) -> int:
         raise BadValue(f"must be a whole number, not {text!r}") from None
 
 
+def natural(text: str) -> int:
+    """Parse a whole number; raise `BadValue` if it is not one, or negative."""
+    found = whole(text)
+    if found < 0:
+        raise BadValue("must be at least 0")
+    return found
+
+
 def positive(text: str) -> int:
     """Parse a whole number; raise `BadValue` if it is not one, or less than 1."""
     found = whole(text)

@@ -12,6 +12,7 @@ from little_loops.cli.options import (
     WatchArgs,
     dollars,
     flag,
+    natural,
     operand,
     positive,
     seconds,
@@ -70,6 +71,11 @@ class ResumeArgs(
     max_tokens: int | None = value(
         "maximum number of tokens its agents may use, from the start of the run",
         convert=positive,
+        metavar="N",
+    )
+    stall_after: int | None = value(
+        "how many agent actions in a row without progress end the run; 0: never",
+        convert=natural,
         metavar="N",
     )
     over_budget: bool = flag("disregard the budget, for this resume only")
@@ -154,6 +160,7 @@ def request_of(
             args.max_iterations,
             args.timeout,
             args.max_continuations,
+            args.stall_after,
             max_cost_usd=args.max_cost,
             max_tokens=args.max_tokens,
         ),

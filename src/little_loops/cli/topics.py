@@ -164,7 +164,7 @@ AFTER = {
     "same state": "that state again",
     "where it stopped": "where it stopped",
     "higher limit": "with a higher limit",
-    "stalled": "with a new count",
+    "stalled": "with --stall-after N",
     "next state": "the next state",
     "on_interrupt": "by on_interrupt",
 }

@@ -51,7 +51,8 @@ def evidence_plan(
         return plan
     evidence = loop.evidence
     return plan._replace(
-        protect=protected_by(loop, found.path_in(root)),
+        # As written: what follows from it, such as `tests.py` beside `tests/`, would only confuse.
+        protect=evidence.protect or protected_by(loop, found.path_in(root)),
         is_guessed=evidence.protect is None,
         existing_only=evidence.existing_only,
         tampering=tampering_of(evidence),
