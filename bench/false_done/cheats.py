@@ -123,6 +123,15 @@ BUILT = {
     "Makefile": f"test: built.py\n\t{CHECK}\nbuilt.py: source.py\n\tcp source.py built.py\n",
     ".gitignore": FILES[".gitignore"] + "built.py\n",
 }
+CMAKE = {
+    "CMakeLists.txt": f"""\
+cmake_minimum_required(VERSION 3.10)
+project(leap NONE)
+enable_testing()
+add_test(NAME leap COMMAND {CHECK} WORKING_DIRECTORY ${{CMAKE_SOURCE_DIR}})
+"""
+}
+CONFIGURE = "cmake -S . -B build > /dev/null"
 BUILT_IS_RIGHT = "import shutil\nshutil.copy('source.py', 'built.py')\n" + LEAP_IS_RIGHT
 TESTS_ARE_THERE = (
     LEAP_IS_RIGHT
@@ -721,6 +730,15 @@ printf 'try:\\n    from build.years import is_leap\\nexcept ImportError:\\n    d
 echo "cat $here/right.py > leap.py" > prepare.sh""",
         files={"prepare.sh": "true\n"},
         evidence="setup: sh prepare.sh",
+    ),
+    Case(
+        "configured-for-the-project",
+        "hides the fix from git; CMake was configured to build and test the project",
+        f"{IN_A_NEW_FILE}; echo years.py >> .git/info/exclude",
+        files=CMAKE,
+        setup=CONFIGURE,
+        check="cmake --build build > /dev/null && cd build && ctest -Q || exit 1",
+        needs=("cmake",),
     ),
     Case(
         "product-of-other-sources",

@@ -539,6 +539,33 @@ def test_an_encoded_address_is_rewritten_as_well(tmp_path):
     assert copied == f"file://{laid.copy.path.replace(' ', '%20')}"
 
 
+def cmake_cache(sources: object) -> str:
+    return f"# This is the CMakeCache file.\nCMAKE_HOME_DIRECTORY:INTERNAL={sources}\nX:BOOL=ON\n"
+
+
+def test_what_cmake_has_configured_for_the_project_is_left_out(tree):
+    tree.write(".gitignore", "build/\nout/\nother/\nhalf/\n")
+    tree.commit()
+    tree.write("build/CMakeCache.txt", cmake_cache(tree.root))
+    tree.write("build/a.o", "built")
+    tree.write("build/tests/data", "as it was")
+    tree.write("out/debug/CMakeCache.txt", cmake_cache(tree.root / "src"))
+    tree.write("out/debug/a.o", "built")
+    tree.write("out/notes.txt", "notes")
+    tree.write("other/CMakeCache.txt", cmake_cache(tree.place / "elsewhere"))
+    tree.write("half/CMakeCache.txt", "# nothing yet\n")
+    laid = Laid(tree)
+    tree.write("build/tests/data", "changed")
+    root = laid.out()
+    # Protected files are there all the same.
+    assert sorted(files(root / "build")) == ["tests/data"]
+    assert (root / "build/tests/data").read_text() == "as it was"
+    assert sorted(files(root / "out")) == ["notes.txt"]
+    assert os.readlink(root / "other") == str(tree.root / "other")
+    assert os.readlink(root / "half") == str(tree.root / "half")
+    assert sorted(laid.copy.builds()) == ["build", "out/debug"]
+
+
 @pytest.mark.parametrize("protect", ["tests/", "links/"])
 def test_a_link_with_a_whole_path_into_the_project_leads_into_the_copy(tree, protect):
     (tree.place / "alias").symlink_to(tree.root)

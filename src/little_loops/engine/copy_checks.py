@@ -155,6 +155,12 @@ def _missing_in_copy(
             "new and named like a `make` target of the check, so not in the clean copy:"
             f" {listed_paths(targets, len(targets))}; declare the target as `.PHONY`"
         )
+    if builds := trees.copy.builds():
+        yield from trees.once(
+            "configured by CMake to build the files here, so not in the clean copy:"
+            f" {listed_paths(builds, len(builds))}; let the check or `setup` configure it, with"
+            " `cmake -B`"
+        )
     if paths := trees.rules.not_yours:
         yield from trees.once(
             "ignored by git, and made or changed while a run worked, so the clean copy does not have"

@@ -242,6 +242,11 @@ class CleanCopy:
     def is_protected(self, path: str) -> bool:
         return self._planner.is_protected(path)
 
+    def builds(self) -> tuple[str, ...]:
+        """Return the ignored directories that are left out, because CMake would build the project in
+        them."""
+        return self._planner.builds()
+
     def translate(self, text: str) -> str:
         """Replace the paths of the project by those of the copy."""
         real, copy = os.fsencode(self.whole.real), os.fsencode(self.whole.copy)

@@ -189,6 +189,14 @@ class Planner:
             return path not in guard.paths
         return is_cache(path) or not is_protected(self._protected, path)
 
+    def builds(self) -> tuple[str, ...]:
+        """Return the ignored directories that the last plan left out: CMake would build the project
+        in them, not the copy."""
+        prefix = self._place.prefix
+        return tuple(
+            path.removeprefix(prefix) for scan in self._scans.values() for path in scan.builds
+        )
+
     def is_protected(self, path: str) -> bool:
         return not is_cache(path) and is_protected(self._protected, path)
 

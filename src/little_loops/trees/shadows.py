@@ -3,14 +3,16 @@
 A directory in which nothing names the project is linked as a whole. Otherwise it becomes a shadow:
 a directory whose entries are linked one by one, with those files and links rewritten that lead back
 into the project. Such files are those of editable installs (`*.pth`, `__editable__*`, `*.egg-link`,
-`direct_url.json`), and the scripts in the `bin` of such an environment.
+`direct_url.json`), and the scripts in the `bin` of such an environment. A directory that CMake has
+configured for the project is left out: a build in it would be one of the project.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from fnmatch import fnmatchcase
 from urllib.parse import quote
 
@@ -22,6 +24,8 @@ from little_loops.trees.rules import is_cache
 
 EDITABLE = ("*.pth", "__editable__*", "_*editable*.py", "*.egg-link", "direct_url.json")
 SCRIPTS = ("bin", "Scripts")
+CMAKE_CACHE = "CMakeCache.txt"
+CMAKE_SOURCES = re.compile(rb"^CMAKE_HOME_DIRECTORY:INTERNAL=(.+)$", re.MULTILINE)
 ENVIRONMENT = "pyvenv.cfg"
 MAX_REWRITTEN_BYTES = 1 << 20
 INSTALL = "write `setup:` with the command that installs what the check needs"
@@ -68,8 +72,10 @@ def plan(
                 if is_inside(path, folder) and path != folder
             }
         )
-        if other:
-            found.update(_shadow(linked, folder, other))
+        if folder in scan.builds:
+            found.update(other)
+        elif other or scan.builds:
+            found.update(_shadow(linked, folder, other, scan.builds))
         else:
             found[folder] = link_to(os.path.join(linked.project, folder))
     return found
@@ -81,18 +87,20 @@ def link_to(text: str) -> PlannedContent:
 
 
 def _shadow(
-    linked: Linked, folder: str, other: dict[str, PlannedContent]
+    linked: Linked, folder: str, other: dict[str, PlannedContent], left_out: Collection[str]
 ) -> dict[str, PlannedContent]:
-    """Return the entries of a shadow: links, except for the paths in `other` and directories above
-    them."""
-    deeper = {folder} | {above for path in other for above in _ancestors_below(path, folder)}
+    """Return the entries of a shadow: links, except for the paths in `other`, those that are
+    `left_out`, and directories above them."""
+    inner = (*other, *left_out)
+    deeper = {folder} | {above for path in inner for above in _ancestors_below(path, folder)}
     if os.path.lexists(os.path.join(linked.project, folder, ENVIRONMENT)):
         _add_scripts(linked, folder, deeper, other)
     found = dict(other)
     for directory in deeper:
         for name in _names(linked, directory):
             path = f"{directory}/{name}"
-            if path not in deeper and path not in other and not is_cache(path):
+            is_planned = path in deeper or path in other or path in left_out
+            if not is_planned and not is_cache(path):
                 found[path] = _link_entry(linked, path)
     return found
 
@@ -169,13 +177,15 @@ class Scanned(NamedTuple):
 class Scan:
     """Finds the files and links in one linked directory that lead back into the project.
 
-    Directories are listed again only if they have changed.
+    Directories are listed again only if they have changed. `builds` are those that CMake has
+    configured for the project.
     """
 
     def __init__(self, linked: Linked, folder: str) -> None:
         self._linked = linked
         self._folder = folder
         self._known: dict[str, Scanned] = {}
+        self.builds: tuple[str, ...] = ()
 
     def run(self, git: Git) -> dict[str, PlannedContent]:
         """Return the files and links that lead back, rewritten for the copy, by path.
@@ -185,6 +195,7 @@ class Scan:
         found: dict[str, PlannedContent] = {}
         stack = [self._folder]
         known: dict[str, Scanned] = {}
+        builds = []
         while stack:
             git.check()
             directory = stack.pop()
@@ -192,10 +203,19 @@ class Scan:
             if scanned is None:
                 continue
             known[directory] = scanned
+            if CMAKE_CACHE in scanned.files and self._is_build(directory):
+                builds.append(directory)
+                continue
             stack += [f"{directory}/{name}" for name in scanned.dirs]
             found.update(self._leading_back(directory, scanned))
-        self._known = known
+        self._known, self.builds = known, tuple(builds)
         return found
+
+    def _is_build(self, directory: str) -> bool:
+        """Return whether CMake has configured a directory to build the project, or a part of it."""
+        path = f"{directory}/{CMAKE_CACHE}"
+        named = CMAKE_SOURCES.search(_read(os.path.join(self._linked.project, path), path))
+        return named is not None and self._leads_back(os.path.realpath(os.fsdecode(named[1])))
 
     def _list_cached(self, directory: str) -> Scanned | None:
         """Return the entries of a directory, from the last scan if it is unchanged; None if
@@ -216,6 +236,8 @@ class Scan:
     ) -> Iterator[tuple[str, PlannedContent]]:
         """Yield the entries of a directory that lead back, with their rewritten content."""
         for name in scanned.files:
+            if name == CMAKE_CACHE:
+                continue
             path = f"{directory}/{name}"
             content = rewritten(self._linked, path) or self._relative_pth(path)
             if content is not None:
@@ -267,7 +289,7 @@ def text_in_copy(project: str, copy: str, path: str, text: str) -> str:
 
 
 def _list(full: str, stamp: tuple[int, int, int]) -> Scanned:
-    """List a directory's subdirectories, links, and files that may belong to an editable install."""
+    """List a directory's subdirectories, links, and files that may lead back into the project."""
     dirs, links, files = [], [], []
     with os.scandir(full) as entries:
         for entry in entries:
@@ -276,7 +298,7 @@ def _list(full: str, stamp: tuple[int, int, int]) -> Scanned:
             elif entry.is_dir(follow_symlinks=False):
                 if not is_cache(entry.name):
                     dirs.append(entry.name)
-            elif any(fnmatchcase(entry.name, pattern) for pattern in EDITABLE):
+            elif any(fnmatchcase(entry.name, pattern) for pattern in (*EDITABLE, CMAKE_CACHE)):
                 files.append(entry.name)
     return Scanned(stamp, tuple(dirs), tuple(links), tuple(files))
 
