@@ -51,7 +51,7 @@ def evidence_plan(
         return plan
     evidence = loop.evidence
     return plan._replace(
-        # As written: what follows from it, such as `tests.py` beside `tests/`, would only confuse.
+        # As written: what is protected beside it usually does not exist.
         protect=evidence.protect or protected_by(loop, found.path_in(root)),
         is_guessed=evidence.protect is None,
         existing_only=evidence.existing_only,
