@@ -218,10 +218,25 @@ def test_with_protect_the_configuration_of_other_tools_is_watched(line, first):
     assert watched_by(loop)[0] == first
 
 
+TASKFILES = (
+    *("Taskfile.yml", "Taskfile.yaml", "Taskfile.dist.yml", "Taskfile.dist.yaml"),
+    *("taskfile.yml", "taskfile.yaml", "taskfile.dist.yml", "taskfile.dist.yaml"),
+)
+
+
 @pytest.mark.parametrize(
     ("line", "watched"),
     [
-        ("ruff check", ("/**/ruff.toml", "/**/.ruff.toml", "/**/pyproject.toml")),
+        (
+            "ruff check",
+            tuple(
+                f"/**/{name}"
+                for name in ("ruff.toml", ".ruff.toml", "pyproject.toml", ".gitignore", ".ignore")
+            ),
+        ),
+        ("black --check .", ("/pyproject.toml", "/**/.gitignore")),
+        ("prove t/", ("/.proverc",)),
+        ("task unit", tuple(f"/{name}" for name in TASKFILES)),
         ("flake8 src", ("/.flake8", "/setup.cfg", "/tox.ini")),
     ],
 )
@@ -243,13 +258,17 @@ def test_with_protect_all_the_configuration_of_a_tool_is_watched(line, watched):
 def test_with_protect_the_configuration_of_a_tool_that_npx_runs_is_watched(line, tool):
     loop = loop_with(StateConfig(line, check=True), evidence=Evidence(protect=("tests/",)))
     own = ("/package.json", "/.npmrc", "/node_modules/.bin", "/**/package.json")
-    assert watched_by(loop) == (*own, *tool)
+    settings = ("/.pnpmfile.cjs", "/pnpm-workspace.yaml") if line.startswith("pnpm") else ()
+    assert watched_by(loop) == (*own, *settings, *tool)
 
 
 def test_with_protect_the_manifests_of_a_workspace_are_watched():
     loop = loop_with(StateConfig("cargo test", check=True), evidence=Evidence(protect=("tests/",)))
-    own = ("/.cargo/config.toml", "/.cargo/config", "/**/Cargo.toml")
-    assert watched_by(loop) == (*own, "/rust-toolchain.toml", "/rust-toolchain")
+    assert watched_by(loop) == (
+        *("/.cargo/config.toml", "/.cargo/config", "/**/Cargo.toml", "/**/build.rs"),
+        *("/rust-toolchain.toml", "/rust-toolchain"),
+        *("/clippy.toml", "/.clippy.toml", "/.config/nextest.toml"),
+    )
 
 
 def test_what_prepares_the_clean_copy_is_watched():
