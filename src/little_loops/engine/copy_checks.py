@@ -153,7 +153,8 @@ def _missing_in_copy(
     if targets:
         yield from trees.once(
             "new and named like a `make` target of the check, so not in the clean copy:"
-            f" {listed_paths(targets, len(targets))}; declare the target as `.PHONY`"
+            f" {listed_paths(targets, len(targets))}; unless `make` creates it, declare the target as"
+            " `.PHONY`"
         )
     if builds := trees.copy.builds():
         yield from trees.once(
