@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from little_loops.fsm.events import (
     StateEnter,
     event_types,
 )
-from little_loops.fsm.plain import keys, masked, reader
+from little_loops.fsm.plain import keys, masked, reader, to_plain
 from little_loops.fsm.state import Result, SignalLine
 
 
@@ -82,3 +83,7 @@ def test_the_catalogue_has_every_kind_with_its_meaning():
     assert all(one.meaning.endswith(".") for one in described.values())
     assert described["transition"].fields == ("from", "to", "reason")
     assert described["transition"].optional == ("retry", "loop_timeout", "passed")
+
+
+def test_any_mapping_becomes_a_dict():
+    assert to_plain(MappingProxyType({"a": (1, ("b",))})) == {"a": [1, ["b"]]}
