@@ -39,16 +39,23 @@ def deliver(place: Place, environ: Mapping[str, str]) -> str:
     listing = [*git, "ls-files", "-o", "-z", *rules]
     names = subprocess.run(listing, cwd=place.project, env=clean, check=True, capture_output=True)
     os.mkdir(delivered)
-    unseen = _overlooked(place, clean)
+    unseen = _overlooked(place, git, clean)
     for name in filter(None, os.fsdecode(names.stdout).split("\0")):
-        if name.split("/")[0] not in (*NOT_DELIVERED, *unseen):
+        if name.split("/")[0] not in NOT_DELIVERED and name not in unseen:
             _copy(os.path.join(place.project, name), os.path.join(delivered, name))
     return delivered
 
 
-def _overlooked(place: Place, environ: Mapping[str, str]) -> list[str]:
-    """Files whose changes git was told to overlook, so that no commit holds them."""
-    listing = ["git", f"--git-dir={place.project}/.git", "ls-files", "-v"]
+def _overlooked(place: Place, git: list[str], environ: Mapping[str, str]) -> list[str]:
+    """Files whose changes git was told to overlook, so that no commit holds them.
+
+    Only the index of the project's repository is read: an agent may have damaged the rest.
+    """
+    index = os.path.join(place.project, ".git", "index")
+    if not os.path.isfile(index):
+        return []
+    environ = {**environ, "GIT_INDEX_FILE": index}
+    listing = [*git, "ls-files", "-v"]
     names = subprocess.run(listing, env=environ, check=False, capture_output=True, text=True)
     lines = names.stdout.splitlines() if names.returncode == 0 else []
     return [line[2:] for line in lines if line[0] == "S" or line[0].islower()]
