@@ -99,12 +99,14 @@ def _merge(world: LocalWorld, run: LoopState, command: MergeBranch) -> Happening
         return MergeTried(world.clock.now(), name, None, (), "its git branch is gone", ended)
     project = _target(world, ended)
     is_whole = command.worktree.from_ != WORKING_TREE
-    way: merging.Way = "merge" if command.worktree.merge == "merge" and is_whole else "squash"
-    title = f"Merge `{name}`" if way == "merge" else f"{run.loop}: {name}"
+    kind: merging.MergeKind = (
+        "merge" if command.worktree.merge == "merge" and is_whole else "squash"
+    )
+    title = f"Merge `{name}`" if kind == "merge" else f"{run.loop}: {name}"
     message = commit_message(title, run.loop, run.run, name)
     # A branch that was resolved begins at what it was resolved on, without uncommitted changes.
     if is_whole or not merging.contains(git, project, theirs, train.base):
-        found = merging.merge(git, project, train.tip, theirs, message, way)
+        found = merging.merge(git, project, train.tip, theirs, message, kind)
     else:
         found = merging.rebased(git, project, train.base, theirs, train.tip, message)
     if isinstance(found, merging.Conflict):

@@ -2,7 +2,7 @@
 
 It has the files of the commit, as git checks them out. What git ignores in the project is there as
 in the clean copy of a check: directories as links, small files as they are. Its `.git` has the
-commit as its only ref. It is made anew for each commit, and removed after the check.
+commit as its only ref. It is created again for each commit, and removed after the check.
 """
 
 from __future__ import annotations

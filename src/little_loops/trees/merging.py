@@ -23,11 +23,11 @@ from little_loops.trees.worktrees import HEADS, commit_of, run_git, wrong_branch
 
 OLDEST = (2, 38)
 """The first version whose `merge-tree` merges without a work tree."""
-Way = Literal["merge", "squash"]
+MergeKind = Literal["merge", "squash"]
 
 EDITS: Final = "Your local changes"
 UNTRACKED: Final = "The following untracked"
-"""How git begins to say which files are in the way."""
+"""How git's message about files that a merge would overwrite begins."""
 
 
 class Merged(NamedTuple):
@@ -166,7 +166,7 @@ def _identity(git: Git, directory: str) -> list[str]:
 
 
 def merge(
-    git: Git, project: str, onto: str, theirs: str, message: str, way: Way = "merge"
+    git: Git, project: str, onto: str, theirs: str, message: str, kind: MergeKind = "merge"
 ) -> Merged | Conflict:
     """Merge the commit `theirs` into the commit `onto`, and return the new commit, which no ref
     leads to; or the conflict."""
@@ -175,7 +175,7 @@ def merge(
     tree = _merged_tree(git, project, onto, theirs)
     if isinstance(tree, Conflict):
         return tree
-    parents = [onto] if way == "squash" else [onto, theirs]
+    parents = [onto] if kind == "squash" else [onto, theirs]
     return Merged(_commit(git, project, tree, parents, message))
 
 
@@ -278,8 +278,8 @@ def land(
 
 
 def _refused(reason: str, target: str) -> LandingRefused:
-    """Return why files of the user are in the way, and the command that merges `target` with them:
-    git can put edits aside itself, but not untracked files."""
+    """Return why files of the user prevent the merge, and the command that merges `target`
+    nevertheless: git can stash edits itself, but not untracked files."""
     if reason.startswith(EDITS):
         return LandingRefused(reason, f"git merge --autostash --ff-only {target}")
     advice = "; move them away first" if reason.startswith(UNTRACKED) else ""
