@@ -115,7 +115,7 @@ class Watched:
 
     def _console(self, message: Any) -> None:
         if message.type in ("error", "warning"):
-            self.problems.append(f"console: {message.text}")
+            self.problems.append(f"console: {message.text} ({message.location['url']})")
 
     def _request(self, request: Any) -> None:
         address = urlsplit(request.url)

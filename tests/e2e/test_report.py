@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.cli.runs import COUNTDOWN, ran
 from tests.e2e.conftest import sync_api, tab
+from tests.e2e.test_page import AXE, RULES
 from tests.project import Project
 from tests.receipts.kept_run import KeptProject
 
@@ -43,6 +46,16 @@ def test_a_report_shows_the_run_without_a_network(tmp_path: Path, browser):
         expect(page.get_by_role("button", name=re.compile("Stop|Resume|Fork|Undo"))).to_have_count(
             0
         )
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_accessibility_of_a_report(tmp_path: Path, browser, scheme: str):
+    url = written(KeptProject(tmp_path).fixed(), "fix")
+    with tab(browser, url, offline=True, color_scheme=scheme, bypass_csp=True) as watched:
+        expect(watched.page.get_by_role("listbox").get_by_role("option")).to_have_count(4)
+        expect(watched.page.locator(".loading")).to_have_count(0)
+        watched.page.add_script_tag(content=AXE.read_text())
+        assert watched.page.evaluate(RULES) == []
 
 
 def test_a_report_about_a_metric_has_its_chart(tmp_path: Path, browser):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 from tests.e2e.conftest import serving, sync_api, tab
-from tests.e2e.shop import API, FIX_TYPES, Shop
+from tests.e2e.shop import API, FIX_TYPES, TUNE, Shop
 from tests.e2e.test_editor import editing, file_of, node, save
 from tests.project import until
 
@@ -60,12 +61,51 @@ def test_why_a_run_stopped_and_let_it_continue_with_a_note(shop: Shop, browser):
         expect(head).to_contain_text("Loop reached its iteration limit in state 'fix'")
         page.get_by_role("button", name="Resume fix-types", exact=True).click()
         dialog = page.get_by_role("dialog")
+        expect(dialog.get_by_label("Iterations")).to_have_value("2")
+        dialog.get_by_role("button", name="Cancel").click()
+        expect(dialog).to_have_count(0)
+        # In the list, too, a run that has reached its limit is not resumed only to reach it again.
+        page.get_by_role("navigation").get_by_role("link", name="Runs").click()
+        page.get_by_role("button", name="Resume fix-types", exact=True).click()
+        expect(dialog.get_by_label("Iterations")).to_have_value("2")
+        page.keyboard.press("Escape")
+        open_run(page)
+        page.get_by_role("button", name="Resume fix-types", exact=True).click()
         dialog.get_by_label("Iterations").fill("10")
         dialog.get_by_label("For the next agent").fill("keep the names")
         dialog.get_by_role("button", name="Resume").click()
         expect(head.locator(".status")).to_contain_text("completed")
     notes = [each["text"] for each in shop.events("fix-types") if each["event"] == "note_received"]
     assert notes == ["keep the names"]
+
+
+FAILING = """\
+name: fetch
+initial: get
+states:
+  get: {action: "echo fetching; echo 'curl: (28) timed out' >&2; exit 28", on_error: gave-up, on_fail: gave-up, on_pass: done}
+  done: {terminal: true}
+  gave-up: {terminal: true, outcome: failure}
+"""
+
+
+def test_the_list_says_why_a_run_failed(shop: Shop, browser):
+    shop.loop("fetch", FAILING)
+    shop.ll("run", "fetch")
+    with serving(shop) as server, tab(browser, server.url) as watched:
+        why = "It ended in the failure state gave-up after get exited with 28: curl: (28) timed out"
+        expect(watched.page.locator(".run-why")).to_have_text(why)
+
+
+def test_a_chart_shows_the_target_that_the_loop_was_started_with(shop: Shop, browser):
+    shop.loop("tune", TUNE)
+    shop.ll("run", "tune", "--context", "target=120")
+    with serving(shop) as server, tab(browser, server.url) as watched:
+        page = watched.page
+        page.get_by_role("link", name="tune", exact=True).first.click()
+        chart = page.get_by_role("img", name=re.compile("Measured value: 340 at first"))
+        expect(chart).to_contain_text("target 120")
+        expect(chart).to_contain_text("iteration")
 
 
 def test_fork_a_run_and_undo_it(shop: Shop, browser):
@@ -81,6 +121,7 @@ def test_fork_a_run_and_undo_it(shop: Shop, browser):
         dialog.get_by_role("link", name="Open the fork").click()
         expect(page.locator(".run-head .status")).to_contain_text("completed")
         page.get_by_role("navigation").get_by_role("link", name="Runs").click()
+        expect(page.get_by_role("heading", level=1, name="Runs")).to_be_visible()
         expect(page.get_by_text("after step 2")).to_be_visible()
 
         page.get_by_role("link", name="fix-types", exact=True).first.click()

@@ -267,6 +267,7 @@ export interface RunRow {
   tokens: number;
   error: string | null; // why it failed or waits, masked
   damage: string | null;
+  suggested_limits: Record<string, string> | null; // higher ones, by the names of `resume`; null if no limit was reached
   pid: number | null;
   gate: Gate | null;
   has_file: boolean;

@@ -7,6 +7,7 @@ import { Failure, type Client } from "./client";
 import { Empty, Icon, Loading, Problem } from "./components/basics";
 import { ClientContext, useAnswer, useClient } from "./context";
 import { announcement, connection, type Connection } from "./live";
+import { useListStream } from "./list_stream";
 import { hrefs, route, type Route } from "./router";
 import { ChartsView } from "./views/charts";
 import { LoopsView, LoopView } from "./views/loops";
@@ -151,6 +152,7 @@ function EditView({ loopKey, server }: { loopKey: string; server: Server }) {
   const client = useClient();
   const [editor, setEditor] = useState<{ Editor: ComponentType<EditorProps> } | null>(null);
   const [failure, setFailure] = useState<Failure | null>(null);
+  useListStream(async () => undefined); // what is edited stays as it is; this shows whether the server is there
   useEffect(() => {
     import("./editor/index").then(setEditor, () => setFailure(Failure.offline()));
   }, []);

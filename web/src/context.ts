@@ -61,7 +61,8 @@ export function useWidth(initial: number): [(element: Element | null) => void, n
     observer.current?.disconnect();
     if (element === null) return;
     observer.current = new ResizeObserver(([entry]) => {
-      if (entry) setWidth(Math.floor(entry.contentRect.width));
+      // An element that is being taken out of the page has no width; nothing can be drawn in that.
+      if (entry && entry.contentRect.width > 0) setWidth(Math.floor(entry.contentRect.width));
     });
     observer.current.observe(element);
   });

@@ -348,6 +348,10 @@ class Runs:
         """Return the machine that the run was started with."""
         return _details(view).machine
 
+    def context(self, view: RunView) -> Mapping[str, Any]:
+        """Return the variables that the run was started with."""
+        return _details(view).context
+
     def texts(self, view: RunView, entries: Sequence[Entry] | None = None) -> RunTexts:
         """Return the run's texts for people, with secrets hidden.
 
@@ -579,7 +583,8 @@ def _details(view: RunView) -> RunDetail:
         return nothing
     session = _session(note) if _is_awaited(view, note) else None
     worktree = _worktree(_object_in(kept, "worktree").get("project"))
-    return RunDetail(view, (), _machine(kept.get("loop")), heard_ms, session, worktree)
+    machine, context = _machine(kept.get("loop")), _object_in(kept, "context")
+    return RunDetail(view, (), machine, heard_ms, session, worktree, context)
 
 
 def _worktree(path: object) -> str | None:

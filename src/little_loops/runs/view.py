@@ -10,7 +10,7 @@ Not here: reading the files (`reading`), the layout of screens (`terminal`), its
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from little_loops.errors import CONFLICT, FAILED, UsageError
@@ -103,7 +103,7 @@ class RunDetail(NamedTuple):
     """A run with the end of its log, both from the same moment if possible.
 
     `machine`, `last_output_ms` and `session` are None if unknown; `worktree` is where it works, if
-    that is not the project.
+    that is not the project; `context` are the variables that it was started with.
     """
 
     view: RunView
@@ -112,6 +112,7 @@ class RunDetail(NamedTuple):
     last_output_ms: int | None = None
     session: Session | None = None
     worktree: str | None = None
+    context: Mapping[str, Any] = {}
 
 
 def exit_code_of(view: RunView, last: Entry | None) -> int:

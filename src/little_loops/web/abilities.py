@@ -86,7 +86,7 @@ def _resume(view: RunView, machine: FSMLoop | None, is_newest: bool) -> Refusal 
     if view.is_alive:
         pid = view.holder.pid if view.holder else 0
         message, help = refusals.already(name, view.status, f"pid {pid}")
-        return Refusal(message, f"{help}; `--queue` waits for it")
+        return Refusal(message, f"{help}; use `--queue` to wait for it")
     if not is_newest:
         return refusals.run_again(view.name)
     if view.summary is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +43,7 @@ from little_loops.web.steps import by_step, step_rows, window_of
 if TYPE_CHECKING:
     from little_loops.web.site import Project, Site
 
+REFERENCE = re.compile(r"\$\{context\.(\w+)\}")
 STEPS = 500
 MOST_STEPS = 2000
 POINTS = 2000
@@ -206,7 +208,7 @@ def charts(site: Site, query: Query) -> Mapping[str, Any]:
     return {
         "schema": 1,
         "points": _thinned(points),
-        **_goal(machine),
+        **_goal(machine, project.runs.context(view)),
         "costs": [
             {"iteration": number, "cost_usd": round(usd, 6), "tokens": tokens}
             for number, (usd, tokens) in sorted(costs.items())
@@ -214,7 +216,7 @@ def charts(site: Site, query: Query) -> Mapping[str, Any]:
     }
 
 
-def _goal(machine: FSMLoop | None) -> dict[str, Any]:
+def _goal(machine: FSMLoop | None, context: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a machine converges to, and whether lower or higher values are better.
 
     Without a condition of its own, a state with `on_target` compares with `context.target`.
@@ -224,16 +226,21 @@ def _goal(machine: FSMLoop | None) -> dict[str, Any]:
     condition = next((each for each in found if isinstance(each, Convergence)), None)
     if condition is not None:
         return {
-            "target": _number(condition.target),
+            "target": _number(_referred(condition.target, context)),
             "direction": condition.direction or "min",
         }
     if machine is None or all(state.on_target is None for state in states):
         return {"target": None, "direction": None}
-    context = machine.context
     return {
         "target": _number(context.get("target")),
         "direction": "max" if context.get("direction") in ("max", "maximize") else "min",
     }
+
+
+def _referred(target: Any, context: Mapping[str, Any]) -> Any:
+    """Return the variable that a target names, as in `${context.target}`; else the target."""
+    found = REFERENCE.fullmatch(str(target))
+    return target if found is None else context.get(found[1])
 
 
 def _number(target: Any) -> float | None:

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from little_loops.web.site import Site
 
 
+NOT_FOUND = 404
+
+
 def route(site: Site, path: str, handler: Handler, method: str = "GET") -> Route:
     """Return the route of a function."""
 
@@ -32,11 +35,22 @@ def route(site: Site, path: str, handler: Handler, method: str = "GET") -> Route
         try:
             body = {} if method == "GET" else await read_body(request)
             query = Query(request.path_params, request.query_params, body)
-            return as_response(await run_sync(handler, site, query))
+            return as_response(await run_sync(answer, handler, site, query))
         except Exception as error:
             return error_response(error)
 
     return Route(path, endpoint, methods=[method])
+
+
+def answer(handler: Handler, site: Site, query: Query) -> Answer:
+    """Answer a request. What belongs to a run and is not there is looked for once more: the files of a
+    run that ends move to the history, perhaps just now."""
+    try:
+        return handler(site, query)
+    except ApiError as error:
+        if error.status != NOT_FOUND or "run" not in query.path or query.body:
+            raise
+    return handler(site, query)
 
 
 async def read_body(request: Request) -> Mapping[str, Any]:

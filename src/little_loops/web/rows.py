@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from little_loops.fsm.events import ActionComplete
 from little_loops.fsm.gates import open_gate
+from little_loops.fsm.limit_kinds import BY_REASON
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import UNFINISHED
+from little_loops.reporting.escape import visible
+from little_loops.reporting.masking import Masker
 from little_loops.runs.history_index import PastRun
 from little_loops.runs.layout import RunFiles
 from little_loops.runs.path_taken import BAD, GOOD
 from little_loops.runs.view import RunView
 from little_loops.terminal.durations import now_ms
+from little_loops.terminal.next_step import higher_limits
 from little_loops.terminal.summaries import sign_name, word_of
 from little_loops.web.abilities import abilities
 from little_loops.web.keys import run_key
@@ -20,6 +27,9 @@ if TYPE_CHECKING:
     from little_loops.web.security import Policy
     from little_loops.web.site import Project
 
+FAILURE_WITHIN = 30
+"""How many events from the end may be after the action that failed."""
+LONGEST_LINE = 200
 GROUPS = ("waiting", "running", "queued", "ended")
 
 
@@ -56,8 +66,9 @@ def row(
         "at_ms": now,
         "cost_usd": round(summary.cost_usd, 6) if summary else 0,
         "tokens": summary.tokens if summary else 0,
-        "error": _error(view, texts.error),
+        "error": _error(project, view, texts.error),
         "damage": view.damage,
+        "suggested_limits": _higher_limits(view),
         "pid": view.holder.pid if view.holder else None,
         "gate": None
         if gate is None or summary is None
@@ -70,11 +81,52 @@ def row(
     }
 
 
-def _error(view: RunView, text: str | None) -> str | None:
-    """Return why a run failed or waits; an end in a failure state has no other reason."""
-    if view.summary is not None and (view.status, view.reason) == ("failed", "terminal"):
-        return f"it ended in the failure state `{view.summary.current_state}`"
+def _error(project: Project, view: RunView, text: str | None) -> str | None:
+    """Return why a run failed or waits: for a failure also which action failed last, and how."""
+    if view.summary is None or view.status != "failed" or view.reason in BY_REASON:
+        return None if text == view.reason else text
+    state, failed = view.summary.current_state, _last_failure(project, view)
+    if view.reason == "terminal":
+        ended = f"it ended in the failure state `{state}`"
+        return ended if failed is None else f"{ended} after {failed}"
+    if failed is not None and (text is None or text == view.reason or text.startswith("exit ")):
+        return failed
     return None if text == view.reason else text
+
+
+def _last_failure(project: Project, view: RunView) -> str | None:
+    """Return which action failed last, with its exit code and the last line that it printed; None if
+    the end of the log has none."""
+    for entry in reversed(project.runs.last_events(view, FAILURE_WITHIN)):
+        match entry.event:
+            case ActionComplete(state=state, result=result) if result.exit_code:
+                line = next(_lines(result.stderr, result.output, result.tail), "")
+                shown = visible(Masker(os.environ).mask(line), newlines=False)[:LONGEST_LINE]
+                said = f": {shown}" if line else ""
+                return f"`{state}` exited with {result.exit_code}{said}"
+            case _:
+                continue
+    return None
+
+
+def _lines(*texts: str | None) -> Iterator[str]:
+    """Yield the lines of these texts that are not empty, the last line of the first text first."""
+    for text in texts:
+        yield from filter(None, (line.strip() for line in reversed((text or "").splitlines())))
+
+
+def _higher_limits(view: RunView) -> dict[str, str] | None:
+    """Return limits with which a run can continue that has reached one; else None."""
+    summary = view.summary
+    if summary is None or view.is_alive:
+        return None
+    return higher_limits(
+        view.reason,
+        iteration=summary.iteration,
+        ran_ms=summary.ran_ms,
+        cost_usd=summary.cost_usd,
+        tokens=summary.tokens,
+    )
 
 
 def _fork(view: RunView) -> dict[str, Any] | None:

@@ -93,7 +93,7 @@ def _wrong_origin(headers: Mapping[str, str]) -> ApiError | None:
     origin = headers.get("origin")
     if origin is None or origin.lower() == f"http://{headers.get('host', '').lower()}":
         return None
-    return ApiError(403, "wrong_origin", "another site may not use this server")
+    return ApiError(403, "wrong_origin", "requests from other sites are not allowed")
 
 
 def _not_allowed(policy: Policy, asked: Asked) -> ApiError | None:

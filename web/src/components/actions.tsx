@@ -115,7 +115,8 @@ export function Actions(props: { run: RunRow; detail?: RunDetail | null; compact
 
   function press(verb: Verb): void {
     if (verb === "stop") void start("stop", {});
-    else if (verb === "resume" && compact) void start("resume", {});
+    // A run that has reached a limit would reach it again at once.
+    else if (verb === "resume" && compact && run.suggested_limits === null) void start("resume", {});
     else setOpen(verb);
   }
 
@@ -201,16 +202,19 @@ function Field(props: { label: string; hint?: string; value: string; onInput: (v
 }
 
 export function LimitFields(props: {
-  limits: { max_iterations?: number | null; timeout_s?: number | null; max_cost_usd?: number | null; max_tokens?: number | null };
+  /** Those of the run or loop; null if they are not known here. */
+  limits: { max_iterations?: number | null; timeout_s?: number | null; max_cost_usd?: number | null; max_tokens?: number | null } | null;
   values: Record<string, string>;
   set: (name: string, value: string) => void;
 }) {
-  const { limits, values, set } = props;
-  const now = (value: number | null | undefined): string => (value === null || value === undefined ? "no limit" : `now ${value}`);
+  const { values, set } = props;
+  const limits = props.limits ?? {};
+  const now = (value: number | string | null | undefined): string =>
+    props.limits === null ? "as it is" : value === null || value === undefined ? "no limit" : `now ${value}`;
   return (
     <div class="fields">
       <Field label="Iterations" numeric placeholder={now(limits.max_iterations)} value={values.max_iterations ?? ""} onInput={(text) => set("max_iterations", text)} />
-      <Field label="Time" hint="such as 90s, 10m, 2h" placeholder={limits.timeout_s ? `now ${limits.timeout_s}s` : "no limit"} value={values.timeout ?? ""} onInput={(text) => set("timeout", text)} />
+      <Field label="Time" hint="such as 90s, 10m, 2h" placeholder={now(limits.timeout_s ? `${limits.timeout_s}s` : null)} value={values.timeout ?? ""} onInput={(text) => set("timeout", text)} />
       <Field label="Cost in $" numeric placeholder={now(limits.max_cost_usd)} value={values.max_cost ?? ""} onInput={(text) => set("max_cost", text)} />
       <Field label="Tokens" numeric placeholder={now(limits.max_tokens)} value={values.max_tokens ?? ""} onInput={(text) => set("max_tokens", text)} />
     </div>
@@ -227,7 +231,7 @@ export function limitsOf(values: Record<string, string>): object {
 }
 
 function ResumeDialog({ run, detail, start, close }: DialogProps) {
-  const [values, setValues] = useState<Record<string, string>>({});
+  const [values, setValues] = useState<Record<string, string>>(run.suggested_limits ?? {});
   const [note, setNote] = useState("");
   async function submit(event: Event): Promise<void> {
     event.preventDefault();
@@ -238,8 +242,11 @@ function ResumeDialog({ run, detail, start, close }: DialogProps) {
   return (
     <Dialog title={`Resume ${run.name}`} onClose={close}>
       <form onSubmit={(event) => void submit(event)}>
-        <p class="muted">Limits count from the start of the run. Leave a field empty to keep its limit.</p>
-        <LimitFields limits={detail?.limits ?? {}} values={values} set={(name, value) => setValues({ ...values, [name]: value })} />
+        <p class="muted">
+          {run.suggested_limits && "The run has reached a limit; a higher one is filled in. "}
+          Limits count from the start of the run. Leave a field empty to keep its limit.
+        </p>
+        <LimitFields limits={detail?.limits ?? null} values={values} set={(name, value) => setValues({ ...values, [name]: value })} />
         {canDo(run.can, "tell")?.allowed && (
           <label class="field">
             <span>
@@ -249,6 +256,9 @@ function ResumeDialog({ run, detail, start, close }: DialogProps) {
           </label>
         )}
         <footer>
+          <button type="button" onClick={close}>
+            Cancel
+          </button>
           <button type="submit" class="primary">
             Resume
           </button>

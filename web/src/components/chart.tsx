@@ -7,9 +7,9 @@ import { useWidth } from "../context";
 import { absolute, measured, plural, ticks } from "../format";
 import { go, hrefs } from "../router";
 
-const HEIGHT = 200;
+const HEIGHT = 214;
 const LEFT = 58;
-const BOTTOM = 26;
+const BOTTOM = 40;
 const TOP = 14;
 const RIGHT = 14;
 
@@ -28,6 +28,7 @@ function Frame(props: {
   first: number;
   last: number;
   xText: (value: number) => string;
+  xTitle: string;
 }) {
   const { width, low, high, first, last } = props;
   const room = width - LEFT - RIGHT;
@@ -51,10 +52,13 @@ function Frame(props: {
         {ticks(first, last, Math.max(Math.floor(room / 70), 2))
           .filter(Number.isInteger)
           .map((value) => (
-            <text key={value} x={scale.x(value)} y={HEIGHT - 7}>
+            <text key={value} x={scale.x(value)} y={HEIGHT - 22}>
               {props.xText(value)}
             </text>
           ))}
+        <text x={LEFT + room / 2} y={HEIGHT - 5}>
+          {props.xTitle}
+        </text>
       </g>
       {props.children(scale)}
     </svg>
@@ -77,7 +81,7 @@ export function Convergence({ data }: { data: RunCharts }) {
   const label = `Measured value: ${measured(first.value)} at first, ${measured(last.value)} at the end, ${data.target === null ? "no target" : `target ${measured(data.target)}`}`;
   return (
     <div ref={watch}>
-      <Frame label={label} width={width} low={low - pad} high={high + pad} text={measured} first={0} last={Math.max(points.length - 1, 1)} xText={(value) => String(points[value]?.iteration ?? "")}>
+      <Frame label={label} width={width} low={low - pad} high={high + pad} text={measured} first={0} last={Math.max(points.length - 1, 1)} xText={(value) => String(points[value]?.iteration ?? "")} xTitle="iteration">
         {({ x, y }) => (
           <>
             {data.target !== null && (
@@ -166,7 +170,7 @@ export function RunBars(props: { title: string; runs: Ending[]; value: (run: End
         <strong>{props.title}</strong>
         <span class="muted"> median {text(median)}, at most {text(high)}</span>
       </figcaption>
-      <Frame label={`${props.title} of ${plural(runs.length, "run")}: median ${text(median)}, at most ${text(high)}`} width={width} low={0} high={high || 1} text={text} first={0} last={1} xText={() => ""}>
+      <Frame label={`${props.title} of ${plural(runs.length, "run")}: median ${text(median)}, at most ${text(high)}`} width={width} low={0} high={high || 1} text={text} first={0} last={1} xText={() => ""} xTitle="runs, oldest first">
         {({ y }) => (
           <>
             {runs.map((run, at) => {

@@ -25,6 +25,7 @@ interface Text {
   done: boolean;
 }
 
+/** Before the first answer. */
 const NOTHING: Text = { lines: [], from: 0, next: 0, size: 0, done: false };
 
 function append(text: Text, answer: OutputAnswer): Text {
@@ -136,15 +137,16 @@ export function Output(props: OutputPlace & { size: number; running: boolean; gr
     if (box) box.scrollTop = Math.max(before * LINE - box.clientHeight / 2, 0);
   }
 
+  const loading = text === NOTHING && failure === null;
   const tall = Math.min(Math.max(total, LEAST_VISIBLE), MOST_VISIBLE) * LINE + 16;
   const widest = text.lines.slice(window.first, window.last).reduce((most, line) => Math.max(most, line.length), 0);
   return (
     <div class="output">
       <div class="output-tools">
-        <span class="muted">
+        {!loading && <span class="muted">
           {text.from > 0 || text.next < text.size ? `${bytes(text.next - text.from)} of ` : ""}
           {stream === "agent" ? plural(text.size, "entry", "entries") : bytes(text.size)}
-        </span>
+        </span>}
         {client.live && text.from > 0 && (
           <button type="button" class="quiet small" onClick={() => {
               setFollowing(false);
@@ -177,7 +179,9 @@ export function Output(props: OutputPlace & { size: number; running: boolean; gr
           if (event.deltaY < 0) setFollowing(false);
         }}
       >
-        {total <= 0 ? (
+        {loading ? (
+          <p class="muted nothing">Loading the output…</p>
+        ) : failure && text === NOTHING ? null : total <= 0 ? (
           <p class="muted nothing">{text.done || !running ? "Nothing was printed." : "Nothing has been printed yet."}</p>
         ) : (
           <div class="lines-all" style={{ height: `${total * LINE}px`, width: `calc(${widest}ch + 24px)` }}>

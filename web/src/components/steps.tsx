@@ -110,7 +110,8 @@ export function StepList(props: {
       style={{ height: `${Math.min(Math.max(total, 1), MOST_VISIBLE) * ROW + 2}px` }}
       role="listbox"
       aria-label={plural(total, "step")}
-      aria-activedescendant={props.selected === null ? undefined : `step-${props.selected}`}
+      // Only the rows on the screen are in the document.
+      aria-activedescendant={props.selected !== null && shown.includes(props.selected) ? `step-${props.selected}` : undefined}
       tabIndex={0}
       onKeyDown={move}
       onScroll={(event) => {
@@ -121,7 +122,7 @@ export function StepList(props: {
       <div class="steps-all" role="presentation" style={{ height: `${total * ROW}px` }}>
         <div role="presentation" style={{ transform: `translateY(${window.first * ROW}px)` }}>
           {shown.map((step) => (
-            <StepLine key={step} number={step} row={rows.get(step) ?? null} total={total} selected={step === props.selected} onSelect={props.onSelect} />
+            <StepLine key={step} number={step} row={rows.get(step) ?? null} before={rows.get(step - 1) ?? null} total={total} selected={step === props.selected} onSelect={props.onSelect} />
           ))}
         </div>
       </div>
@@ -134,7 +135,7 @@ export function verdictWord(row: StepRow): string {
   return row.verdict ?? (row.kind === "terminal" || row.ended_ms !== null ? "end" : "running");
 }
 
-function StepLine(props: { number: number; row: StepRow | null; total: number; selected: boolean; onSelect: (step: number) => void }) {
+function StepLine(props: { number: number; row: StepRow | null; before: StepRow | null; total: number; selected: boolean; onSelect: (step: number) => void }) {
   const { row, number } = props;
   const common = {
     id: `step-${number}`,
@@ -161,6 +162,7 @@ function StepLine(props: { number: number; row: StepRow | null; total: number; s
         <span class="step-title">
           <bdi class="mono name">{row.state}</bdi>
           <span class={`verdict tone-${row.tone}`}>{verdictWord(row)}</span>
+          {row.iteration !== props.before?.iteration && row.kind !== "terminal" && <span class="tag">iteration {row.iteration}</span>}
           {row.attempts > 1 && <span class="tag">{row.attempts} attempts</span>}
           {row.handoff && <span class="tag">handoff</span>}
           {row.decision && <span class="tag">{row.decision.replace("_", " ")}</span>}

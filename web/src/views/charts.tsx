@@ -7,10 +7,12 @@ import { Convergence, RunBars } from "../components/chart";
 import { Strip } from "../components/endings";
 import { useAnswer } from "../context";
 import { count, duration, money, percent, plural } from "../format";
+import { useListStream } from "../list_stream";
 import { go, hrefs } from "../router";
 
 export function ChartsView({ loopKey }: { loopKey: string | null }) {
   const loops = useAnswer<Loops>("/api/loops");
+  useListStream(loops.reload);
   const known = loops.data?.loops ?? [];
   const chosen = loopKey === null ? latest(known) : known.find((loop) => loop.key === loopKey);
   return (

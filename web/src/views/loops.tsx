@@ -1,6 +1,6 @@
 /* The loops of the project: how their last runs ended, what a run takes, and a way to start one. */
 
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import type { Created, Done, DryRun, LoopDetail, LoopRow, Loops, Server, Templates } from "../api";
 import { Failure, loopPath } from "../client";
 import { canDo, LimitFields, limitsOf } from "../components/actions";
@@ -9,30 +9,8 @@ import { Strip } from "../components/endings";
 import { Graph } from "../components/graph";
 import { useAnswer, useClient } from "../context";
 import { duration, money, percent, plural } from "../format";
-import { follow, throttled } from "../live";
+import { useListStream } from "../list_stream";
 import { go, hrefs } from "../router";
-
-/** Load something again whenever a loop or a run changes. */
-function useListStream(reload: () => Promise<void>): void {
-  const client = useClient();
-  useEffect(() => {
-    const leave = new AbortController();
-    const again = throttled(reload, 500);
-    void follow(
-      client,
-      () => "/api/stream",
-      (item) => {
-        if (item.type !== "hello" && item.type !== "ping") again.ask();
-      },
-      leave.signal,
-      { main: true, again: () => again.ask() },
-    );
-    return () => {
-      leave.abort();
-      again.cancel();
-    };
-  }, [client]);
-}
 
 export function LoopsView({ server }: { server: Server }) {
   const { data, error, reload } = useAnswer<Loops>("/api/loops");
