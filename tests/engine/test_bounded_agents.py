@@ -23,14 +23,13 @@ from tests.project import Project, until
 AGENT = """\
 #!/bin/sh
 prompt=$(cat)
-cd {home}
 case $prompt in
-"Continue loop execution."*)
-    echo session >> started
-    cd {root}
+"Continue loop execution."*)  # in the project all the time: `is_quiet` looks there
+    echo session >> {home}/started
     for n in {resumes}; do ll-loop resume port --background; done
     exit 0 ;;
 esac
+cd {home}
 echo turn >> started
 turn=$(grep -c turn started)
 [ -e says.$turn ] || turn=last
@@ -80,7 +79,7 @@ def stage(
     (project.home / "bin").mkdir()
     program = project.home / "bin" / "claude"
     numbers = " ".join(map(str, range(resumes)))
-    program.write_text(AGENT.format(home=project.home, root=project.root, resumes=numbers))
+    program.write_text(AGENT.format(home=project.home, resumes=numbers))
     program.chmod(0o755)
     for number, turn in enumerate(turns, 1):
         (project.home / f"says.{number}").write_text(turn)

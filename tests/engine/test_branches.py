@@ -171,7 +171,7 @@ def test_a_pattern_that_leads_out_of_the_project(project: Project, pattern: str)
     project.loop("many", loop(f'for_each: {{glob: "{pattern}"}}', "action: echo ${branch.item}"))
     said = project.ll("run", "many")
     assert said.returncode == 1
-    assert f"`{pattern}` leads out of the project" in said.stdout
+    assert f"`{pattern}` is outside the project" in said.stdout
 
 
 def test_more_than_a_state_can_have(project: Project):

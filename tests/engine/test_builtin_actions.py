@@ -103,7 +103,9 @@ def test_with_a_runner_of_ones_own_they_are_run_all_the_same(project: Path):
     runner = Worker(project)
     ended = PersistentExecutor(loop, project / ".loops", action_runner=runner).run()
     assert (ended.final_state, ended.terminated_by) == ("done", "terminal")
-    assert ended.captured["done"]["output"].endswith("implemented in 1 turn, on the agent's word")
+    assert ended.captured["done"]["output"].endswith(
+        "implemented in 1 turn, according to the agent (not checked)"
+    )
 
 
 def test_without_a_run_that_is_kept_they_say_what_is_missing(project: Path):

@@ -357,7 +357,7 @@ def test_code_behind_a_new_link_out_of_the_project_is_not_delivered(tmp_path):
     ended = run(project)
     assert ended.returncode == 3
     assert ended.stderr.splitlines()[0] == (
-        "warning: `src/value` is a new link out of the project, so what it points to is not delivered"
+        "warning: `src/value` is a new link to a path outside the project, so what it points to is not delivered"
         " with it"
     )
     assert "clean copy · tree" in ended.stdout
@@ -547,7 +547,7 @@ def test_protected_links_out_of_the_project_are_named(tmp_path):
     ended = run(project)
     assert ended.returncode == 0
     assert (
-        "warning: protected links point out of the project, where changes are not detected:"
+        "warning: protected links point outside the project, where changes are not detected:"
         " tests/shared\n"
     ) in ended.stderr
 
@@ -639,8 +639,8 @@ def test_a_run_of_another_state_directory_is_refused_before_an_action_runs(tmp_p
     assert ended.returncode == 2
     assert ended.stderr == (
         f"error: the snapshots of this run are not in `{there}`\n"
-        "   = help: resume it as the user who started it, with the same XDG_STATE_HOME, if they are"
-        " there; `ll-loop run fix --fresh` starts again\n"
+        "   = help: if they still exist, resume the run as the user who started it, with the"
+        " same XDG_STATE_HOME; `ll-loop run fix --fresh` starts again\n"
     )
     assert (project.home / "turns").read_text() == turns
 
@@ -1078,7 +1078,7 @@ def test_edits_of_the_user_during_a_pause_stay(tmp_path):
     ended = project.ll("resume", "fix", "--allow-skip-permissions")
     assert ended.returncode == 0, ended.stdout
     assert (
-        "! tests/check.py changed while the run was paused: accepted as the new reference"
+        "! tests/check.py changed while the run was paused: accepted as the new baseline"
         in ended.stdout
     )
     assert (project.root / "tests/check.py").read_text() == mine
@@ -1224,7 +1224,10 @@ fi
 """
 SPOILING = {
     "a protected file": ("tests/check.py", "protected files in the clean copy: tests/check.py"),
-    "a delivered file": ("agent.sh", "agent.sh in the clean copy, which never happened here"),
+    "a delivered file": (
+        "agent.sh",
+        "agent.sh in the clean copy while the check ran; that did not happen in the project",
+    ),
 }
 
 
@@ -1251,7 +1254,7 @@ def test_a_check_whose_clean_copy_is_changed_meanwhile_does_not_count(tmp_path, 
         (project.home / "spoiled").touch()
         out, _ = runner.communicate(timeout=60)
     assert runner.returncode == 1
-    assert f"while it ran, something changed {words}" in out
+    assert f"something changed {words}" in out
     assert events(project)[-1]["reason"] == "error"
 
 

@@ -282,7 +282,7 @@ def test_what_it_changed_is_put_back_and_it_has_not_judged(judged):
     assert done.returncode == 0, done.stdout + done.stderr
     assert (judged.root / "notes.txt").read_text() == "done\n"
     assert not (judged.root / "new.txt").exists()
-    assert said(judged)[1].startswith("error: files changed while it was asked: ")
+    assert said(judged)[1].startswith("error: files changed while it was working: ")
     assert said(judged)[2] == "pass: nothing is missing"
 
 
@@ -357,6 +357,23 @@ def test_killed_while_it_is_asked_it_is_asked_again_with_the_same_outcome(judged
         "pass: nothing is missing",
     ]
     assert turns(judged) == ["codex"] * 3  # once more than without the kill
+
+
+def test_killed_twice_while_it_is_asked_it_is_not_asked_a_third_time(judged):
+    """Otherwise a judge whose turn kills the runner would cost money at each resume."""
+    stage(judged, "codex", *["touch asked\nwhile :; do sleep 0.1; done\n"] * 2, AGREES)
+    env = environ(judged)
+    for command in ("run", "resume"):
+        (judged.home / "asked").unlink(missing_ok=True)
+        with judged.started(command, "fix", env=env) as run:
+            until((judged.home / "asked").exists, "judge")
+            os.killpg(run.pid, signal.SIGKILL)
+            run.wait()
+    done = judged.ll("resume", "fix", env=env)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "the judge could not judge: its runner was killed" in done.stdout
+    assert said(judged) == ["lost: its runner was killed"] * 2
+    assert turns(judged) == ["codex"] * 2
 
 
 def test_killed_after_its_answer_it_is_not_asked_again(judged):

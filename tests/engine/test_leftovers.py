@@ -62,7 +62,7 @@ def test_nothing_else_starts_on_its_scope(project: Project):
         assert said.stderr == (
             "error: Cannot start 'fast' - loop 'slow' was killed, but its action is still running\n"
             f"   = help: still working on `src`: sleep 600 (pid {pid}). `ll-loop stop slow` ends the action;"
-            " `ll-loop resume slow` ends it and continues that run; `--queue` waits for it\n"
+            " `ll-loop resume slow` stops it and continues that run; use `--queue` to wait for it\n"
         )
         assert is_alive(pid)
         dry = project.ll("run", "fast", "--dry-run").stdout
@@ -164,7 +164,7 @@ def test_what_cannot_be_seen_keeps_others_out(project: Project, verb: list[str])
         assert said.stderr == (
             "error: Cannot start 'fast' - loop 'slow' was killed on web-7, and this machine cannot see"
             " whether its action is still running there\n"
-            "   = help: `ll-loop stop slow` ends it if you run it on that machine;"
+            "   = help: `ll-loop stop slow` stops it if you run it on that machine;"
             " `ll-loop stop slow --gone` frees its scope if you know that it has ended\n"
         )
 
@@ -221,7 +221,7 @@ def test_gone_is_refused_for_a_run_that_is_alive(project: Project):
         until((project.root / "began").exists, "action")
         said = project.ll("stop", "slow", "--gone")
         assert said.returncode == 2
-        assert said.stderr == "error: `slow` is running\n   = help: `ll-loop stop slow` ends it\n"
+        assert said.stderr == "error: `slow` is running\n   = help: `ll-loop stop slow` stops it\n"
     assert project.ll("stop", "--all", "--gone").returncode == 2
 
 

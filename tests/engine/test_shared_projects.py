@@ -109,7 +109,9 @@ Loop completed: done (2 iterations, TIME)
 Files changed: src/value, src/helper (+2 -1)
 Verified on tree ID; for a receipt: ll-loop receipt fix
 """
-TAKEN = "       ! tests/check.py, tests/new.py changed while the run {}: accepted as the new reference\n"
+TAKEN = (
+    "       ! tests/check.py, tests/new.py changed while the run {}: accepted as the new baseline\n"
+)
 
 
 def test_a_user_edits_while_the_run_waits_for_a_usage_limit(project: Project) -> None:

@@ -98,6 +98,13 @@ class Repository(Project):
             "branches": self.git("for-each-ref", "--format=%(refname)", "refs/heads", "refs/tags"),
         }
 
+    def reflogs(self) -> dict[str, str]:
+        """The reflogs that are the user's, as they are on disk."""
+        logs = self.root / ".git/logs"
+        return {
+            name: (logs / name).read_text() for name in ("HEAD", "refs/heads/main", "refs/stash")
+        }
+
     def merged(self) -> list[str]:
         """The commits since the first, as the reflog of the branch and its history have them."""
         moves = self.git("reflog", "show", "--format=%gs", "main").split("\n")
@@ -129,6 +136,7 @@ def test_work_lands_by_one_fast_forward_and_nothing_else_of_the_users_changes(
     repository, text, way
 ):
     before, index = repository.users(), (repository.root / ".git/index").read_bytes()
+    logs = repository.reflogs()
     action = "sed -i s/0/zero/ a.py; echo x > fresh.py; rm b.py; echo no > w.log"
     done = repository.run(
         text.format(action=action, worktree=f"{{merge: {way}, check: test -e fresh.py}}")
@@ -141,6 +149,12 @@ def test_work_lands_by_one_fast_forward_and_nothing_else_of_the_users_changes(
     assert not (repository.root / "w.log").exists()
     moves = repository.git("reflog", "show", "--format=%gs", "main").split("\n")
     assert [move.split(":")[-1].strip() for move in moves[:-1]] == ["Fast-forward"]
+    added = {name: text.removeprefix(logs[name]) for name, text in repository.reflogs().items()}
+    assert {name: text.count("\n") for name, text in added.items()} == {
+        "HEAD": 1,
+        "refs/heads/main": 1,
+        "refs/stash": 0,
+    }
     assert (repository.root / ".git/index").read_bytes() != index
     assert repository.worktrees() == []
     parents = repository.git("log", "-1", "--format=%P", "main").split()
@@ -167,9 +181,12 @@ def test_nothing_changed_lands_nothing(repository, text):
 @pytest.mark.parametrize("text", [OWN, STATE], ids=["a loop", "a state"])
 def test_a_tree_that_turns_the_check_red_never_lands(repository, text):
     head, before = repository.git("rev-parse", "HEAD"), repository.users()
+    index, logs = (repository.root / ".git/index").read_bytes(), repository.reflogs()
     red = "{merge: merge, check: 'echo not good; exit 1'}"
     done = repository.run(text.format(action="echo x >> a.py", worktree=red))
     assert done.returncode == 1, told(done)
+    assert (repository.root / ".git/index").read_bytes() == index
+    assert repository.reflogs() == logs
     assert "`check` failed after the merge: exit 1: not good" in done.stdout
     assert repository.git("rev-parse", "HEAD") == head
     [kept] = repository.worktrees()
@@ -306,15 +323,18 @@ def test_a_branch_that_still_does_not_fit_is_left_out(repository, resolve, why):
     done = repository.run(MANY.format(items="[one, two]", action=BOTH, worktree=tree))
     assert done.returncode == 1, told(done)
     assert "[all/two.resolve-2]" in done.stdout
-    reason = f"conflict (a.py); `resolve` did not make it fit: {why}"
-    assert f"two does not fit: {reason}; running two.resolve-2" in done.stdout
+    reason = f"conflict (a.py); `resolve` did not fix it: {why}"
+    assert f"two cannot be merged: {reason}; running two.resolve-2" in done.stdout
     assert f"`two` is not merged: {reason}" in done.stdout
     assert "<<<<<<<" not in repository.git("show", "main:a.py")
     assert (repository.root / "one.py").exists()
     [kept] = repository.worktrees()
     assert "<<<<<<<" in (kept / "a.py").read_text()
     rows = rows_of(repository.ll("status", "w").stdout)
-    assert rows["left out"] == [f"two: {reason}", "`ll-loop worktrees` lists what is kept of them"]
+    assert rows["left out"] == [
+        f"two: {reason}",
+        "`ll-loop worktrees` lists the worktrees that were kept",
+    ]
     report = repository.ll("report", "--markdown").stdout
     assert "**Merged into `main`:** `one`\n\n| left out | why |\n" in report
     assert f"| `two` | ``{reason}`` |\n" in report

@@ -156,6 +156,7 @@ class ScriptedWorld:
         self.report = ""
         self.closing_warnings: tuple[str, ...] = ()
         self.stops_in_wait: int | None = None
+        self.stopped_as: ChildOutcome = INTERRUPTED
         self.crashes_in_wait = False
         self.edits_in_wait: dict[str, str | None] = {}
         self.trees = FakeTrees()
@@ -227,7 +228,7 @@ class ScriptedWorld:
     def run_children(self, run: LoopState, command: RunChildren) -> Happening:
         """The first that is to stop has stopped; otherwise the script says what happens next."""
         if command.stop:
-            return ChildEnded(self.now(), command.stop[0], INTERRUPTED)
+            return ChildEnded(self.now(), command.stop[0], self.stopped_as)
         said = self.script.pop(0)
         if isinstance(said, Says):  # what the next child does before it ends
             self.trees.write(said.writes)

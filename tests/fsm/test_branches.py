@@ -99,6 +99,7 @@ def ends(status: str, reason: str, **more: Any) -> ChildOutcome:
 
 PASSED = ends("completed", "terminal")
 FAILED = ends("failed", "terminal")
+BROKEN = ends("failed", "error")
 CRASHED = ends("crashed", "crash")
 GATE = ends("needs_review", "review", message="look at it")
 
@@ -190,6 +191,8 @@ def test_named_branches_and_their_values():
     assert branch_names(branches, written_items(branches) or ()) == ("lint", "Lint-2")
     assert branch_step(state, "Lint-2", None).action == "mypy"
     assert branch_step(state, "lint", None).timeout == 5
+    own = state._replace(branches=Branches(named={"lint": StateConfig(action="x", timeout=3)}))
+    assert branch_step(own, "lint", None).timeout == 3
     limited = state._replace(limits=ChildLimits(max_iterations=5))
     assert branch_step(limited, "lint", None).limits == ChildLimits(max_iterations=5)
     assert branch_values(branches, "lint", 0, None) == {"index": 0, "name": "lint"}
@@ -399,10 +402,34 @@ def test_the_first_that_passes_stops_the_others():
         a ends: fail (terminal)
         c starts
         b ends: pass (terminal)
-        join: pass (1 of 3 passed, 1 failed)
+        join: pass (1 of 3 passed, 1 failed; 1 needed)
         c ends: stopped (signal)
         review -> done (on_pass)
         loop_complete: completed, terminal""")
+
+
+@pytest.mark.parametrize(
+    ("script", "late", "join", "reason"),
+    [
+        pytest.param(
+            [PASSED, PASSED], None, "60%", "2 of 3 passed, 1 stopped; 2 needed", id="stops"
+        ),
+        pytest.param([PASSED, PASSED], PASSED, "60%", "3 of 3 passed; 2 needed", id="passes"),
+        pytest.param([PASSED, PASSED], FAILED, "60%", "2 of 3 passed; 2 needed", id="fails"),
+        pytest.param(
+            [BROKEN, BROKEN],
+            None,
+            2,
+            "0 of 3 passed, 2 failed; 2 needed; the others ended with errors",
+            id="errors",
+        ),
+    ],
+)
+def test_the_last_count_includes_what_ends_after_the_verdict(script, late, join, reason):
+    of = world(*script, join=join, max_parallel=3)
+    of.stopped_as = late or of.stopped_as
+    begin(of)
+    assert [each["reason"] for each in of.log if each["event"] == "action_complete"] == [reason]
 
 
 def test_fail_fast_stops_the_others():
@@ -422,7 +449,7 @@ def test_fail_fast_stops_the_others():
     ("items", "join", "story"),
     [
         pytest.param([], "all", "join: pass (0 of 0 passed)", id="none of all"),
-        pytest.param([], "50%", "join: pass (0 of 0 passed)", id="none of a share"),
+        pytest.param([], "50%", "join: pass (0 of 0 passed; 0 needed)", id="none of a share"),
         pytest.param([], "any", "join: fail (0 of 0 passed; 1 needed)", id="none of any"),
         pytest.param(["a"], 2, "join: fail (0 of 1 passed; 2 needed)", id="too few"),
     ],
@@ -570,6 +597,19 @@ def test_the_first_that_pauses_decides_how_the_run_pauses():
         "needs_review",
         "review",
         "`review/a`: look at it",
+    )
+
+
+def test_a_gate_that_nobody_answered_decides_how_the_run_pauses_again():
+    """Not the branch that paused first: it has continued."""
+    first = ends("awaiting_continuation", "handoff", message="later")
+    of = world(first, GATE, PASSED, max_parallel=1)
+    assert begin(of)[1].reason == "handoff"
+    _, ending = go_on(of, [PASSED])
+    assert (ending.status, ending.reason, ending.message) == (
+        "needs_review",
+        "review",
+        "`review/b`",
     )
 
 

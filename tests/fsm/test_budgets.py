@@ -260,3 +260,17 @@ def test_reservations_and_costs_never_exceed_the_budget(data: st.DataObject) -> 
         committed = sum(turn.cost_usd or 0 for turn in booked.turns)
         committed += sum(each.usd for each in booked.reservations)
         assert committed <= 5.0 + 1e-6
+
+
+@pytest.mark.parametrize(
+    ("ago_ms", "answer"),
+    [
+        (3_600_000, Allowed(None)),
+        (
+            3_599_999,
+            Deny("launches", "1 agent has started in the last hour, and 1 may", NOW + 1),
+        ),
+    ],
+)
+def test_a_start_counts_for_exactly_an_hour(ago_ms, answer) -> None:
+    assert asked(Budget(launches_hour=1), spent(0.1, NOW - ago_ms)) == answer

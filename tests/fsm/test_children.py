@@ -282,6 +282,21 @@ def test_with_a_handler_for_the_timeout_more_time_continues_the_child_too():
     ]
 
 
+def test_resuming_from_the_same_state_starts_new_children():
+    """Nothing that the earlier ones came to counts, whether they had ended or were interrupted."""
+    of = world(Stop(15))
+    begin(of)
+    go_on(of, [PASSED], from_state="types")
+    assert told(of).splitlines()[-6:] == [
+        "types -> types (resume)",
+        "iteration 2",
+        "types starts",
+        "types ends: pass (terminal)",
+        "types -> done (on_pass)",
+        "loop_complete: completed, terminal",
+    ]
+
+
 def test_at_a_gate_the_run_pauses_until_the_gate_is_answered():
     of = world(GATE)
     run, ending = begin(of)
@@ -582,7 +597,9 @@ def test_how_many_have_to_pass(join, total, need):
     ("rule", "stages", "verdict"),
     [
         pytest.param(JoinRule(), (), ("pass", "0 of 0 passed"), id="all of none"),
-        pytest.param(JoinRule("50%"), (), ("pass", "0 of 0 passed"), id="a share of none"),
+        pytest.param(
+            JoinRule("50%"), (), ("pass", "0 of 0 passed; 0 needed"), id="a share of none"
+        ),
         pytest.param(JoinRule("any"), (), ("fail", "0 of 0 passed; 1 needed"), id="any of none"),
         pytest.param(JoinRule(3), (W, W), ("fail", "0 of 2 passed; 3 needed"), id="too many"),
         pytest.param(JoinRule(), (P, F, R), None, id="all run to their ends"),
@@ -592,11 +609,13 @@ def test_how_many_have_to_pass(join, total, need):
         pytest.param(
             JoinRule(fail_fast=True), (P, F, R), ("fail", "1 of 3 passed, 1 failed"), id="fail fast"
         ),
-        pytest.param(JoinRule("any"), (P, R, W), ("pass", "1 of 3 passed"), id="the first"),
+        pytest.param(
+            JoinRule("any"), (P, R, W), ("pass", "1 of 3 passed; 1 needed"), id="the first"
+        ),
         pytest.param(
             JoinRule("any"),
             (E, T),
-            ("error", "0 of 2 passed; the others ended with errors"),
+            ("error", "0 of 2 passed; 1 needed; the others ended with errors"),
             id="only errors",
         ),
         pytest.param(JoinRule("any"), (E, F), ("fail", "0 of 2 passed; 1 needed"), id="no pass"),

@@ -148,15 +148,15 @@ def test_the_table():
         failed, error: error; loop_error, exit 1; resume: same state
         failed, timeout: an action's timeout; loop_error, exit 1; resume: same state
         failed, no_transition: no transition; loop_error, exit 1; resume: same state
-        failed, auth: an agent's login; loop_error, exit 1; resume: same state
-        failed, billing: an agent's billing; loop_error, exit 1; resume: same state
+        failed, auth: agent login failed; loop_error, exit 1; resume: same state
+        failed, billing: agent billing problem; loop_error, exit 1; resume: same state
         failed, tampered: protected paths changed; loop_error, exit 1; resume: same state
         failed, out_of_scope: changes outside the scope; loop_error, exit 1; resume: same state
-        failed, conflict: branches that do not fit; loop_error, exit 1; resume: same state
+        failed, conflict: branches cannot be merged; loop_error, exit 1; resume: same state
         failed, flaky: a flaky check; loop_error, exit 1; resume: same state
-        failed, stale_evidence: no check of the final tree; loop_error, exit 1; resume: same state
-        failed, storage: the store of trees is damaged; loop_error, exit 1; resume: same state
-        failed, hook: a hook before the run; loop_error, exit 1; resume: where it stopped
+        failed, stale_evidence: final tree not checked; loop_error, exit 1; resume: same state
+        failed, storage: snapshot storage damaged; loop_error, exit 1; resume: same state
+        failed, hook: before_run hook failed; loop_error, exit 1; resume: where it stopped
         failed, rejected: rejected; loop_error, exit 1; resume: same state
         failed, stalled: stalled; loop_error, exit 3; resume: higher limit
         failed, max_iterations: iterations; loop_error, exit 3; resume: higher limit

@@ -182,3 +182,13 @@ def test_a_target_that_the_gate_does_not_offer(gate, to, expected):
     world = at_the_gate(**gate)
     assert world.saved is not None
     assert refused_target(world.loop, world.saved, to) == expected
+
+
+def test_an_answer_counts_only_at_its_gate():
+    """The action after the gate is interrupted: the next resume goes on there."""
+    world = at_the_gate()
+    go_on(world, [Stop(15)])
+    known = len(world.log)
+    go_on(world, [0])
+    taken = [each for each in world.log[known:] if each["event"] == "transition"]
+    assert [(each["from"], each["to"]) for each in taken] == [("ship", "done")]

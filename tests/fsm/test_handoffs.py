@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from little_loops.fsm.commands import RunAction, RunAgent, Wait
+from little_loops.fsm.commands import EndLeftovers, RunAction, RunAgent, Wait
 from little_loops.fsm.happenings import ActionEnded, Resumed
 from little_loops.fsm.machine import advance
 from little_loops.fsm.schema import FSMLoop, HostOptions, StateConfig
@@ -96,6 +96,18 @@ def test_time_that_is_up_is_left_to_the_next_deadline():
     command = advance(timed, world.saved, ended).command
     assert isinstance(command, RunAction)
     assert (command.job.deadline_ms, command.job.deadline_of) == (0, "loop")
+
+
+def test_no_agent_starts_beyond_its_limit_when_time_is_up_too():
+    timed = loop(on_handoff="continue", timeout=1.0, max_cost_usd=1.5)
+    world = ScriptedWorld(timed, [Crash])
+    with pytest.raises(Crash):
+        begin(world)
+    assert world.saved is not None
+    ended = ActionEnded(Moment(START_MS + 1000, 1000), Says(0, **AGENT).result, HANDOFF)
+    command = advance(timed, world.saved, ended).command
+    assert isinstance(command, EndLeftovers)
+    assert command.ending.reason == "max_cost"
 
 
 @pytest.mark.parametrize(

@@ -98,6 +98,15 @@ def test_the_cost_per_pass_needs_a_pass() -> None:
     ]
 
 
+def test_the_cost_is_shared_by_all_passes() -> None:
+    assert Total("fix", cost_usd=3.0, passes=2).usd_per_pass == 1.5
+
+
+def test_a_turn_without_a_known_number_of_tokens_adds_none() -> None:
+    turn = AgentTurn("r/1/1", 10, "/p", "fix", "r", "claude")
+    assert total_of(account([turn])) == Total("", 1, 0, 0.0, 0.0, 1, 0)
+
+
 def test_a_pass_without_a_turn_has_no_group() -> None:
     assert total_of(account([PASSED])) == Total("")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from little_loops.fsm.makefiles import files_made, is_makefile
+from little_loops.fsm.makefiles import files_made, is_makefile, recipes_of
 from little_loops.fsm.protection import (
     MakeCall,
     always_protected,
@@ -17,6 +17,7 @@ from little_loops.fsm.protection import (
     watched_by,
 )
 from little_loops.fsm.schema import Evidence, FSMLoop, StateConfig
+from little_loops.fsm.tool_files import WATCHED_FILES
 
 ALWAYS = ("/.loops/*.yaml", "/.loops/tests/")
 MAKE = "/Makefile /makefile /GNUmakefile"
@@ -428,3 +429,20 @@ def test_the_loops_own_file_is_protected(file, patterns):
     loop = loop_with(StateConfig("true", check=True))
     assert protected_by(loop, file) == (*patterns, *ALWAYS)
     assert always_protected(file) == ("/.loops/*.yaml", "/.loops/*.yml", *patterns)
+
+
+def test_only_the_lines_of_recipes_go_to_the_shell():
+    makefile = "DIR = ./a.sh\nall: b.sh\n\t@./c.sh $$HOME \\\n  x\n\n\t-./d.sh\n"
+    assert recipes_of(makefile) == ("./c.sh $HOME    x", "./d.sh")
+
+
+@pytest.mark.parametrize(
+    ("tool", "files"),
+    [
+        ("mvn", ("**/pom.xml", ".mvn/")),
+        ("mvnw", ("**/pom.xml", ".mvn/")),
+        ("yarn", (*WATCHED_FILES["npm"], ".yarnrc.yml", ".yarnrc")),
+    ],
+)
+def test_the_files_of_a_tool(tool, files):
+    assert WATCHED_FILES[tool] == files

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from little_loops.fsm.schema import FSMLoop, HostOptions, StateConfig
-from little_loops.fsm.spending import REQUEST_USD, SESSION_USD, session, used
+from little_loops.fsm.spending import REQUEST_USD, SESSION_USD, owed, session, used
 from little_loops.fsm.state import LoopState, Result, Spending
 from tests.fsm.scripted import Crash, Says, ScriptedWorld, Stop, begin, go_on
 
@@ -81,6 +81,35 @@ def test_an_estimate(fields, costs, estimate):
     assert receipt.tokens == 100_000
     assert receipt.cost_usd == pytest.approx(estimate)
     assert receipt.estimated_usd == receipt.cost_usd
+
+
+GUESS = Spending(0, REQUEST_USD, 0, REQUEST_USD)
+ENDED = Result(0, 5, agent="success", tokens=7, cost_usd=0.5)
+
+
+@pytest.mark.parametrize(
+    ("fields", "lost", "expected"),
+    [
+        pytest.param({}, None, None, id="no turn"),
+        pytest.param({"phase": "running"}, None, None, id="a command"),
+        pytest.param({"phase": "running", "session_id": "s"}, None, GUESS, id="not yet recorded"),
+        pytest.param({"owes": True}, None, GUESS, id="recorded as lost"),
+        pytest.param(
+            {"owes": True},
+            Result(None, 0, tokens=1000, **CUT),
+            Spending(1000, 0.003, 0, 0.003),
+            id="its host had reported tokens",
+        ),
+        pytest.param(
+            {"owes": True, "phase": "judging", "captured": {"fix": ENDED}},
+            Result(None, 0, tokens=1000, **CUT),
+            Spending(7, 0.5),
+            id="its result is recorded",
+        ),
+    ],
+)
+def test_what_a_killed_runner_has_not_recorded(fields, lost, expected):
+    assert owed(loop(), run()._replace(**fields), lost) == expected
 
 
 def test_a_host_without_prices_is_not_charged_for_silence():

@@ -417,7 +417,7 @@ def test_a_branch_that_cannot_be_resolved_is_left_out(outcome, why):
     world = one(PASSED, *tries, worktree=RESOLVING)
     world.git = {MergeBranch: [TORN]}
     _, ending = begin(world)
-    reason = f"conflict (a.py); `resolve` did not make it fit: {why}"
+    reason = f"conflict (a.py); `resolve` did not fix it: {why}"
     assert ending.message == f"`types` is not merged: {reason}"
 
 

@@ -78,6 +78,8 @@ class Ledger:
         self._refused: set[str] = set()  # agents that could not take a turn since the last wait
         self._open_action = False
         self._has_children = False
+        self._kept_children = False
+        self._resumes_there = False  # where the run stopped
         self._commands = 0
         self._did_something = False
         self._until_ran_ms = 0  # the end of the wait for a host, by the clock of the run
@@ -244,6 +246,7 @@ class Ledger:
                 self._owes = ""
                 self._paid += 1
             case "resume":
+                self._resumes_there = record.get("to") is None
                 self._resume(record)
             case "host_unavailable" | "host_chosen" | "host_wait":
                 self._agent_of_several(record)
@@ -251,7 +254,7 @@ class Ledger:
                 self._unanswered = False
             case "transition" | "check_result":
                 self._refused.clear()
-                self._has_children = False
+                self._keep_children(record)
                 self._goes_elsewhere()
             case "state_enter":
                 self._gap = None
@@ -267,6 +270,16 @@ class Ledger:
         is_first = event != "action_start" or not self._open_action
         self.hold(6, is_first, "an action starts before the last one has an end")
         self._open_action = True
+
+    def _keep_children(self, record: Mapping[str, Any]) -> None:
+        """Children belong to their state until it is left. They are kept for a resume when the
+        loop's time is up, whatever its handler does."""
+        if record.get("loop_timeout") is not None:
+            self._kept_children = self._has_children
+        elif record.get("reason") == "resume" and self._resumes_there:
+            self._has_children, self._kept_children = self._kept_children, False
+        else:
+            self._has_children = self._kept_children = False
 
     def _action_end(self, event: str) -> None:
         """The children of an interrupted state may all have ended, or wait for somebody: a resume

@@ -60,7 +60,7 @@ from little_loops.fsm.ledger import AgentTurn, turn_id
 from little_loops.fsm.limits import cost_allowed_usd
 from little_loops.fsm.machine import advance
 from little_loops.fsm.schema import ChildLimits, FSMLoop
-from little_loops.fsm.spending import LOST
+from little_loops.fsm.spending import LOST, owed, used
 from little_loops.fsm.state import (
     Answer,
     BranchCount,
@@ -70,6 +70,7 @@ from little_loops.fsm.state import (
     Limits,
     LoopState,
     Result,
+    Spending,
 )
 from little_loops.fsm.timestamps import Moment
 from little_loops.runs.child_runs import is_under_way, outcome_of_run, used_in_all
@@ -247,8 +248,8 @@ class Run:
         run = cast(LoopState, rebuilt(self.log, self.loop))
         self.run, self.ran_ms = run, run.ran_ms
         lost = self.tree.lost(run)
-        if lost is not None:
-            settle(self.shares, lost.cost_usd or 0.0, lost.tokens)
+        if (spent := owed(self.loop, run, lost)) is not None:
+            settle(self.shares, spent.cost_usd, spent.tokens)
         answered = answered_children(self)
         answer = self._answer(run) if run.children is None else None
         self.begin(
@@ -390,6 +391,7 @@ class Run:
             return StopAsked(self.now(), self.stop or 15)
         if self._gate is not None and not isinstance(command, Admit | RunAgent | TreeCommand):
             self._gate.release()
+            self._is_admitted = False
         match command:
             case Admit():
                 return self._admit(run, command)
@@ -411,7 +413,8 @@ class Run:
         services = SimpleNamespace(shares=self.shares, environ={}, stop=None)
         world = SimpleNamespace(services=services, clock=SimpleNamespace(now=self.now))
         answer = self._gate.admit(cast(Any, world), run, command._replace(waits=False))
-        if isinstance(answer, Admitted):  # what others use from now on is not counted for it
+        # What others use from now on is not counted for it, even if it is asked for again.
+        if isinstance(answer, Admitted) and not self._is_admitted:
             self._is_admitted = True
             self.tree.laws.agent_starts(self, self.above())
         return None if isinstance(answer, Queued) and command.waits else answer
@@ -486,11 +489,15 @@ class Run:
     def _action_ended(
         self, run: LoopState, command: Any, working: Working, *, is_agent: bool
     ) -> ActionEnded:
+        ended = self._ended_action(working, is_agent=is_agent)
+        if is_agent:
+            self._settle(run, command, ended.result)
+        return ended
+
+    def _ended_action(self, working: Working, *, is_agent: bool) -> ActionEnded:
         turn, took_ms = working.turn, working.takes_ms - working.left_ms
         cut_by = "stop" if self.stop is not None else working.cut_by
         tokens, cost_usd = (turn.tokens, turn.cost_usd) if cut_by is None else (turn.tokens, None)
-        if is_agent:
-            self._settle(run, command, tokens, cost_usd)
         if cut_by is not None:
             fields: dict[str, Any] = {"signal": 15, "cut_by": cut_by}
             if is_agent:
@@ -510,11 +517,15 @@ class Run:
         )
         return ActionEnded(self.now(), result, turn.line)
 
-    def _settle(self, run: LoopState, command: Any, tokens: int, cost_usd: float | None) -> None:
+    def _settle(self, run: LoopState, command: Any, result: Result) -> None:
+        """Count what the run will record, as `engine.metering` does: with estimates."""
         assert self._gate is not None
+        spent = used(self.loop, run, result) or Spending(result.tokens)
+        is_known = result.cost_usd is not None or spent.cost_usd > 0
+        cost_usd = spent.cost_usd if is_known else None
         name = turn_id(run.run, command.job.step, command.job.attempt)
         turn = AgentTurn(name, self.tree.wall_ms, "/", run.loop, run.run, "claude")
-        self._gate.settle(turn._replace(tokens=tokens, cost_usd=cost_usd))
+        self._gate.settle(turn._replace(tokens=spent.tokens, cost_usd=cost_usd))
 
     # ── children ───────────────────────────────────────────────────────────────────────────────
 
@@ -830,7 +841,7 @@ def play_tree(
     tree = _played(disturbed, KILLS if is_calm else ACCIDENTS)
     if is_calm:
         alone = _played(Tree(seed, folder, laws, is_calm=True, is_wide=is_wide), ())
-        is_unfinished = is_wide and (alone.can_go_on() or tree.can_go_on())  # too many gates
+        is_unfinished = alone.can_go_on() or tree.can_go_on()  # too many gates
         if not is_unfinished:
             same_way(tree.laws, story(alone.root), story(tree.root))
     if actors is not None:

@@ -32,6 +32,8 @@ FAILS = (
 )
 ERRORS = ("error", "timeout", "no_transition", "storage", "hook", "consent")
 MOST_COMMANDS_AFTER_STOP = 12
+ROUNDING_USD = 1e-6
+"""Costs are kept to six digits, in the log of each run."""
 
 
 def meaning(status: str, reason: str) -> str:
@@ -126,7 +128,7 @@ class TreeLaws:
         counted = run.counted_usd()
         self.hold(
             LIMITS,
-            abs(counted - usd) < 1e-6,
+            abs(counted - usd) < ROUNDING_USD * (1 + sum(1 for _ in run.below())),
             f"{run.path} has ended and counts ${counted:g}; it and its children used ${usd:g}",
         )
 

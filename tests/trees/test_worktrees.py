@@ -310,6 +310,18 @@ def test_a_registration_that_a_killed_git_left_locked_is_replaced(place):
     assert len(list((tree.top / ".git/worktrees").iterdir())) == 1
 
 
+def test_the_lock_of_a_branch_that_a_killed_git_left_is_replaced(place):
+    tree = make(place)
+    before = users(tree)
+    lock = tree.top / ".git/refs/heads" / f"{BRANCH}.lock"
+    lock.parent.mkdir(parents=True)
+    lock.write_text("")
+    add(tree)
+    assert tree.git("rev-parse", BRANCH).strip() == head(tree)
+    assert not lock.exists()
+    assert users(tree) == before
+
+
 def test_worktrees_that_are_added_together_are_all_there(tmp_path):
     """While git adds one, another git that looks at all of them would fail on what is half made."""
     tree = make(tmp_path)

@@ -183,7 +183,7 @@ def _with_continuation(at: Workplace, command: RunAgent, text: str) -> str:
     if not command.job.continuation:
         return text
     path = os.path.join(at.run_dir, CONTINUE)
-    note = f"An earlier session handed this over; its notes are in {path}"
+    note = f"An earlier session handed this task over to you; its notes are in {path}"
     return f"{text}\n\n{note}"
 
 

@@ -83,7 +83,7 @@ def found_items(branches: Branches, values: Values, root: str) -> list[Any]:
     pattern = render_text(branches.for_each["glob"], values, values.context)
     inside = os.path.normpath(pattern)
     if os.path.isabs(inside) or inside.split(os.sep)[0] == os.pardir:
-        raise OSError(f"`{pattern}` leads out of the project")
+        raise OSError(f"`{pattern}` is outside the project")
     from glob import iglob  # few loops look for files
 
     found = iglob(pattern, root_dir=root, recursive=True)

@@ -33,6 +33,7 @@ from little_loops.fsm.events import (
 from little_loops.fsm.happenings import Resumed, Started
 from little_loops.fsm.limits import cost_allowed_usd, iterations_allowed
 from little_loops.fsm.schema import ChildLimits, FSMLoop, StateConfig, Worktree, worktree_of
+from little_loops.fsm.spending import owed
 from little_loops.fsm.state import Limits, LoopState
 from little_loops.fsm.values import written_env
 from little_loops.records import NamedTuple
@@ -278,8 +279,8 @@ def _resume(
         rules = lifecycle.rules_for(loop, run.context, request, services)
         services = _with_lines(services, loop, run, spec, pipe)
         begin(services.shares)
-        if lost is not None:
-            settle(services.shares, lost.cost_usd or 0.0, lost.tokens)
+        if (spent := owed(loop, run, lost)) is not None:  # the resume records the same
+            settle(services.shares, spent.cost_usd, spent.tokens)
         answered = () if run.children is None else answered_children(spec.files, run.children)
         resumed = Resumed(
             clock.now(),

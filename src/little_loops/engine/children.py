@@ -199,7 +199,7 @@ class ChildProcesses:
             except StorageError as error:
                 return error.message
         why = train.failing or LeftOut(name)
-        tried = f"; the last try did not make it fit: {why.resolve}" if why.resolve else ""
+        tried = f"; the last attempt did not resolve it: {why.resolve}" if why.resolve else ""
         conflict = {"files": list(why.files), "reason": why.reason + tried}
         values = values.with_branch({**own, "conflict": conflict})
         return _given(state.worktree.resolve, values, run)

@@ -191,9 +191,7 @@ def _why_copy_is_invalid(
     )
     if others:
         named = listed_paths(others, len(others))
-        return (
-            f"while it ran, something changed {named} in the clean copy, which never happened here"
-        )
+        return f"something changed {named} in the clean copy while the check ran; that did not happen in the project"
     return None
 
 

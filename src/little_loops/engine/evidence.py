@@ -189,7 +189,7 @@ def _last_warnings(trees: RunTrees, command: TakeSnapshot, taken: model.Snapshot
     first = next(iter(command.compare), None)
     for path in trees.new_links_out(first, taken.project):
         yield from trees.once(
-            f"`{path_text(path)}` is a new link out of the project, so what it points to is not"
+            f"`{path_text(path)}` is a new link to a path outside the project, so what it points to is not"
             " delivered with it"
         )
     for link in trees.new_links_to_ignored(first, taken.project):
@@ -272,7 +272,7 @@ def _first_warnings(trees: RunTrees, taken: model.Snapshot) -> Iterator[str]:
     yield from _link_warnings(guard)
     if out := [path for path in guard.links() if leads_out(trees.place, path)]:
         paths = listed_paths(out, len(out))
-        yield f"protected links point out of the project, where changes are not detected: {paths}"
+        yield f"protected links point outside the project, where changes are not detected: {paths}"
     if trees.loop.evidence.clean and trees.rules.prefix and trees.rules.around is None:
         yield (
             f"the repository has more than {MAX_AROUND:,} files outside this project, so the clean"

@@ -86,7 +86,7 @@ def _of_changed_files(
     """Return the answer of a judge during whose turn files changed: an error."""
     paths = listed_paths((*restored, *failed), len(restored) + len(failed))
     warnings = (*answer.warnings, *(f"not restored: {path}" for path in failed))
-    judgement = Judgement(ERROR, f"files changed while it was asked: {paths}")
+    judgement = Judgement(ERROR, f"files changed while it was working: {paths}")
     return answer._replace(judgement=judgement, warnings=warnings)
 
 

@@ -202,7 +202,7 @@ def _refuse_without_snapshots(files: RunFiles, services: Services) -> None:
     if not found.is_there:
         raise UsageError(
             f"the snapshots of this run are not in `{found.store}`",
-            "resume it as the user who started it, with the same XDG_STATE_HOME, if they are there;"
+            "if they still exist, resume the run as the user who started it, with the same XDG_STATE_HOME;"
             f" {again}",
         )
 

@@ -69,7 +69,7 @@ class Runtime(Protocol):
         ...
 
     def tell(self, name: str, text: str) -> None:
-        """Send a note to the next agent of a run."""
+        """Send a note to a run's next agent turn."""
         ...
 
     def stop(self, name: str) -> None:

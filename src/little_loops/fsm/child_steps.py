@@ -35,11 +35,12 @@ from little_loops.fsm.joins import (
     CRASHED,
     ENDED,
     JoinRule,
+    count_text,
     next_move,
     outcome_of_ending,
 )
 from little_loops.fsm.limits import time_left_ms
-from little_loops.fsm.schema import StateConfig, effective_condition
+from little_loops.fsm.schema import ERROR, StateConfig, effective_condition
 from little_loops.fsm.state import Children, Counted, Halt, Judgement, Stage
 from little_loops.fsm.step_builder import StepBuilder
 from little_loops.fsm.worktree_steps import base_due, merge_due
@@ -232,7 +233,7 @@ def _settle(builder: StepBuilder, decided: Judgement | None) -> Command:
     if children.beside is not None and children.beside.pause is not None:
         return _stop(builder, children.beside.pause)
     if children.verdict is not None:
-        decided = Judgement(children.verdict, children.reason)
+        decided = Judgement(children.verdict, _last_count(builder, children))
     if decided is None:
         assert children.pause is not None, "what neither runs nor has ended is paused"
         return _stop(builder, children.pause)
@@ -240,6 +241,14 @@ def _settle(builder: StepBuilder, decided: Judgement | None) -> Command:
     if isinstance(due, Judgement):
         return GatherChildren(children.state, children, due)
     return due
+
+
+def _last_count(builder: StepBuilder, children: Children) -> str:
+    """Return the reason for the verdict, with those that ended after it was known: they may have
+    passed before they could be stopped."""
+    if children.verdict == ERROR:
+        return children.reason
+    return count_text(rule_of(builder.state), children.stages)
 
 
 def _stop_beside(children: Children) -> RunChildren | None:

@@ -49,23 +49,23 @@ _ROWS: Final = (
     EndingKind("error", "failed", "error", "loop_error", FAILED, "same state"),
     EndingKind("an action's timeout", "failed", "timeout", "loop_error", FAILED, "same state"),
     EndingKind("no transition", "failed", "no_transition", "loop_error", FAILED, "same state"),
-    EndingKind("an agent's login", "failed", "auth", "loop_error", FAILED, "same state"),
-    EndingKind("an agent's billing", "failed", "billing", "loop_error", FAILED, "same state"),
+    EndingKind("agent login failed", "failed", "auth", "loop_error", FAILED, "same state"),
+    EndingKind("agent billing problem", "failed", "billing", "loop_error", FAILED, "same state"),
     EndingKind("protected paths changed", "failed", "tampered", "loop_error", FAILED, "same state"),
     EndingKind(
         "changes outside the scope", "failed", "out_of_scope", "loop_error", FAILED, "same state"
     ),
     EndingKind(
-        "branches that do not fit", "failed", "conflict", "loop_error", FAILED, "same state"
+        "branches cannot be merged", "failed", "conflict", "loop_error", FAILED, "same state"
     ),
     EndingKind("a flaky check", "failed", "flaky", "loop_error", FAILED, "same state"),
     EndingKind(
-        "no check of the final tree", "failed", "stale_evidence", "loop_error", FAILED, "same state"
+        "final tree not checked", "failed", "stale_evidence", "loop_error", FAILED, "same state"
     ),
+    EndingKind("snapshot storage damaged", "failed", "storage", "loop_error", FAILED, "same state"),
     EndingKind(
-        "the store of trees is damaged", "failed", "storage", "loop_error", FAILED, "same state"
+        "before_run hook failed", "failed", "hook", "loop_error", FAILED, "where it stopped"
     ),
-    EndingKind("a hook before the run", "failed", "hook", "loop_error", FAILED, "where it stopped"),
     EndingKind("rejected", "failed", "rejected", "loop_error", FAILED, "same state"),
     EndingKind("stalled", "failed", "stalled", "loop_error", LIMIT, "higher limit"),
     EndingKind("iterations", "failed", "max_iterations", "loop_error", LIMIT, "higher limit"),

@@ -287,7 +287,7 @@ class JudgeStart(NamedTuple):
 class JudgeComplete(NamedTuple):
     """The judge has confirmed a pass, has vetoed it, or could not judge."""
 
-    # `lost`: its runner was killed; `stopped`: a stop interrupted it. Then it is asked again.
+    # `lost`: its runner was killed; it is asked once more. `stopped`: a stop interrupted it.
     state: str
     number: int
     verdict: JudgeVerdict

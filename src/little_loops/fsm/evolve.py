@@ -367,7 +367,7 @@ def _ruling(run: LoopState, event: JudgeStart | JudgeComplete) -> LoopState:
         ruling = Ruling(event.step, event.attempt, event.number, errors)
         return run._replace(ruling=ruling, session_id=event.session_id, wait=None)
     assert before is not None, "a judge that answers was asked"
-    errors += event.verdict == "error"
+    errors += event.verdict in ("error", "lost")
     answer = before._replace(errors=errors, verdict=event.verdict, reason=event.reason)
     veto = Veto(event.state, event.reason) if event.verdict == FAIL else None
     return run._replace(ruling=answer, veto=veto)
@@ -410,11 +410,13 @@ def _transition(run: LoopState, event: TransitionTaken) -> LoopState:
 
 
 def _kept_children(run: LoopState, event: TransitionTaken) -> Children | None:
-    """Return the children that a resume continues after the loop's timeout, if it has more time."""
+    """Return the children that a resume continues after the loop's timeout, if it has more time.
+    `resume --from` begins with new ones, also in the same state."""
     children = run.children
     if children is None or event.loop_timeout is not None:
         return children
-    return children if event.reason == "resume" and event.to == children.state else None
+    continues = event.reason == "resume" and run.resume_to is None
+    return children if continues and event.to == children.state else None
 
 
 def _waiting(

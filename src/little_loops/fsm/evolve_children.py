@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import assert_never
 
 from little_loops.fsm.events import (
@@ -126,6 +126,17 @@ def _interrupted(stage: Stage) -> Stage:
     return "interrupted" if stage == "running" else stage
 
 
+def _open_pause(children: Children, stages: Sequence[Stage]) -> Halt | None:
+    """Return how the run pauses again for a gate that nobody has answered; None without one. The
+    child that paused it may have continued, in which case it is another's gate."""
+    if "review" not in stages:
+        return None
+    words, pause = _words(children.path(children.names[stages.index("review")]), ""), children.pause
+    if pause is not None and pause.reason == "review" and pause.message.startswith(words):
+        return pause
+    return Halt("needs_review", "review", words)
+
+
 def resumed_children(children: Children, answered: Collection[str]) -> Children:
     """Return the children after a resume: paused ones continue, except at a gate that nobody has
     answered."""
@@ -133,7 +144,7 @@ def resumed_children(children: Children, answered: Collection[str]) -> Children:
         _continued(name, stage, answered)
         for name, stage in zip(children.names, children.stages, strict=True)
     )
-    pause = children.pause if "review" in stages else None
+    pause = _open_pause(children, stages)
     beside = _continued_beside(children.beside, answered)
     changed = children._replace(stages=stages, pause=pause, halt=None, beside=beside)
     return interrupted_children(changed)

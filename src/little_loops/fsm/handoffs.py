@@ -10,7 +10,7 @@ from little_loops.fsm.admission import admission_due
 from little_loops.fsm.commands import Admit, Ending, EndLeftovers, Wait
 from little_loops.fsm.events import HandoffDetected
 from little_loops.fsm.happenings import Admitted
-from little_loops.fsm.limits import cost_allowed_usd, cost_left_usd, exceeded, wait_for
+from little_loops.fsm.limits import agents_exceeded, cost_allowed_usd, cost_left_usd, wait_for
 from little_loops.fsm.record_events import note_spending
 from little_loops.fsm.spending import session
 from little_loops.fsm.step_builder import StepBuilder
@@ -64,11 +64,11 @@ def _continues_by_itself(builder: StepBuilder) -> bool:
 def _limit_reached(builder: StepBuilder) -> Ending | None:
     """Return the limit that the agents have reached, if any; a fresh session would only use
     more."""
-    ending = exceeded(builder.loop, builder.run, builder.at, builder.run.current_state)
+    # The loop's timeout is handled by the next action's deadline, which knows `on_timeout`.
+    ending = agents_exceeded(builder.loop, builder.run, builder.at, builder.run.current_state)
     if ending is None and builder.loop.on_handoff == "spawn":
         return _too_costly_to_spawn(builder)
-    # The loop's timeout is handled by the next action's deadline, which knows `on_timeout`.
-    return None if ending is None or ending.reason == "loop_timeout" else ending
+    return ending
 
 
 def _too_costly_to_spawn(builder: StepBuilder) -> Ending | None:

@@ -125,9 +125,7 @@ def judge_stages(rule: JoinRule, stages: Sequence[Stage]) -> Judgement | None:
     total, passed = len(stages), stages.count("pass")
     lost = [stage for stage in stages if stage in ENDED and stage != "pass"]
     need = needed(rule.join, total)
-    counted = f"{passed} of {total} passed"
-    if lost and passed + len(lost) < total:
-        counted += f", {len(lost)} failed"
+    counted = count_text(rule, stages)
     if passed >= need and (rule.stops_the_rest or passed + len(lost) == total):
         return Judgement(PASS, counted)
     if total - len(lost) >= need:
@@ -136,7 +134,20 @@ def judge_stages(rule: JoinRule, stages: Sequence[Stage]) -> Judgement | None:
         return None
     if lost and not passed and all(stage in ("error", "timeout") for stage in lost):
         return Judgement(ERROR, f"{counted}; the others ended with errors")
-    return Judgement(FAIL, counted if rule.join == "all" else f"{counted}; {need} needed")
+    return Judgement(FAIL, counted)
+
+
+def count_text(rule: JoinRule, stages: Sequence[Stage]) -> str:
+    """Return how many children have passed, and how many must if that is not all of them:
+    `2 of 4 passed, 1 failed, 1 stopped; 2 needed`."""
+    total, passed, stopped = len(stages), stages.count("pass"), stages.count("stopped")
+    failed = sum(stage in ENDED for stage in stages) - passed - stopped
+    text = f"{passed} of {total} passed"
+    if failed and passed + failed < total:
+        text += f", {failed} failed"
+    if stopped:
+        text += f", {stopped} stopped"
+    return text if rule.join == "all" else f"{text}; {needed(rule.join, total)} needed"
 
 
 def _judge_only(stage: Stage) -> Judgement | None:

@@ -2,7 +2,8 @@
 
 It is asked after the check has passed and the rules of evidence are met, so it never makes a failed
 check pass. Its answer is recorded before anything follows from it. One that could not judge is
-asked once more.
+asked once more, and so is one whose runner was killed: a pass costs two questions at most, however
+often its runner is killed.
 
 Not here: starting the agent and the tree meanwhile (`engine.judge_turns`).
 """
@@ -142,7 +143,8 @@ def note_answer(builder: StepBuilder, answered: JudgeAnswered) -> None:
 
 
 def note_unanswered(builder: StepBuilder, verdict: JudgeVerdict, why: str) -> None:
-    """Record the end of a judge's turn without an answer, if one is under way; it is asked again."""
+    """Record the end of a judge's turn without an answer, if one is under way. After a stop it is
+    asked again; a judge that was lost has had the first of its two questions."""
     ruling = builder.run.ruling
     if ruling is not None and ruling.verdict is None:
         builder.note(JudgeComplete(builder.run.current_state, ruling.number, verdict, why))
@@ -160,10 +162,10 @@ def question_text(judge: JudgeConfig, shown: Sequence[tuple[str, str]]) -> str:
     ]
     parts += [f"===== {name} =====\n{text.rstrip()}" for name, text in shown]
     parts.append(
-        "=====\nAnswer in this form. First quote each line that your answer rests on, at least one,"
+        "=====\nAnswer in this form. First quote at least one line that your answer is based on,"
         f" exactly as it is above, each on a line of its own that begins with `{QUOTE} `. Then one"
         f" line `{REASON} ` with one sentence. Then the last line: `VERDICT: pass` if the answer to"
-        " the question is good, `VERDICT: fail` if it is not."
+        " the question is yes, `VERDICT: fail` if it is no."
     )
     return "\n\n".join(parts) + "\n"
 

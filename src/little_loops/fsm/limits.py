@@ -58,6 +58,13 @@ def exceeded(loop: FSMLoop, run: LoopState, at: Moment, state: str) -> Ending | 
     return None
 
 
+def agents_exceeded(loop: FSMLoop, run: LoopState, at: Moment, state: str) -> Ending | None:
+    """Return the ending for the limit of the agents that prevents the action of this state, or None,
+    however much time is left."""
+    config = loop.states[state]
+    return _cost(loop, run, at, config) or _tokens(loop, run, at, config)
+
+
 def exceeded_by_agent(loop: FSMLoop, run: LoopState, at: Moment) -> Ending | None:
     """Return the ending for the first limit that prevents an agent's turn now, or None."""
     agent = StateConfig(action="/judge")

@@ -20,7 +20,7 @@ from little_loops.fsm.events import (
 from little_loops.fsm.happenings import ActionEnded, LeftoversEnded, Resumed
 from little_loops.fsm.limits import time_left_ms
 from little_loops.fsm.schema import TYPE_OF, Condition, Transition
-from little_loops.fsm.spending import LOST, used
+from little_loops.fsm.spending import owed, used
 from little_loops.fsm.state import Judgement, LoopState, Result, Spending, WaitKind
 from little_loops.fsm.step_builder import StepBuilder
 from little_loops.fsm.turn_hosts import gives_way
@@ -87,10 +87,7 @@ def note_lost(builder: StepBuilder) -> None:
 def note_debt(builder: StepBuilder, resumed: Resumed) -> None:
     """Record the cost of the last turn, if its runner was killed before it could; without a result,
     an estimate."""
-    run = builder.run
-    if run.owes:
-        result = builder.result if run.phase == "judging" else resumed.lost or LOST
-        note_spending(builder, used(builder.loop, run, result))
+    note_spending(builder, owed(builder.loop, builder.run, resumed.lost))
 
 
 def _interrupted(run: LoopState, cause: Literal["stop", "crash"]) -> ActionInterrupted:

@@ -592,6 +592,13 @@ class Recording:
 
     # ── the end, and what follows ──────────────────────────────────────────────────────────────
 
+    def _last_result(self) -> Mapping[str, Any] | None:
+        """Return the result in the last event of the process. The work of a run in a worktree is
+        committed and merged before that event."""
+        stops = (FinalEvent, Resume, GateAnswered, Forked)
+        event = next((each for each in self.ahead() if isinstance(each, stops)), None)
+        return event.result if isinstance(event, FinalEvent) else None
+
     def _leftovers(self, run: LoopState, command: EndLeftovers) -> LeftoversEnded:
         """Return which processes had to be ended, and what a relay had to report.
 
@@ -611,7 +618,7 @@ class Recording:
                 case Report(text=text):
                     report = text
                 case _:
-                    result = event.result if isinstance(event, FinalEvent) else None
+                    result = self._last_result()
                     break
         is_own = any(not note.heard for note in run.notes) and warnings
         given = warnings[1:] if is_own else warnings

@@ -9,7 +9,7 @@ from __future__ import annotations
 from little_loops.fsm.limits import cost_left_usd
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import LoopState, Result, Spending
-from little_loops.fsm.turn_hosts import host_of
+from little_loops.fsm.turn_hosts import host_of, is_turn_open
 
 TOKEN_USD = 3e-6
 """The cost of a token in a coding session, where most tokens are read from the cache."""
@@ -36,6 +36,17 @@ def used(loop: FSMLoop, run: LoopState, result: Result) -> Spending | None:
     if tokens or result.cost_usd:
         return Spending(tokens, result.cost_usd or 0.0, turns)
     return None
+
+
+def owed(loop: FSMLoop, run: LoopState, lost: Result | None) -> Spending | None:
+    """Return what the last turn has used, if its runner was killed before it could record that: by
+    its result, if there is one, else by `lost`, which its host had reported, or by nothing.
+
+    It is the same before a resume has recorded that the turn was lost, and after."""
+    if not run.owes and not is_turn_open(run):
+        return None
+    has_result = run.phase == "judging"
+    return used(loop, run, run.captured[run.current_state] if has_result else lost or LOST)
 
 
 def session(loop: FSMLoop, run: LoopState, reserved_usd: float | None = None) -> Spending | None:

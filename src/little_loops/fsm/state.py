@@ -302,8 +302,8 @@ JudgeVerdict = Literal["pass", "fail", "error", "lost", "stopped"]
 class Ruling(NamedTuple):
     """What the judge of a check says about an attempt that passed.
 
-    `number` counts how often it was asked, `errors` how often it could not judge. Without a
-    `verdict` it is being asked.
+    `number` counts how often it was asked, `errors` how often it could not judge or was
+    lost with its runner. Without a `verdict` it is being asked.
     """
 
     step: int

@@ -116,5 +116,5 @@ def left_out_text(out: LeftOut) -> str:
 def why_unfit(out: LeftOut) -> str:
     """Return why a branch does not fit, and why the last try to make it fit has failed."""
     where = f" ({listed_paths(out.files, len(out.files))})" if out.files else ""
-    tried = f"; `resolve` did not make it fit: {out.resolve}" if out.resolve else ""
+    tried = f"; `resolve` did not fix it: {out.resolve}" if out.resolve else ""
     return f"{out.reason}{where}{tried}"

@@ -141,7 +141,7 @@ def read(files: StoreFiles) -> Origins:
     except (ValueError, TypeError, LookupError, AttributeError) as error:
         raise StoreError(
             f"`{files.place(NAME)}` is damaged",
-            "remove it: all ignored files that are there now then count as yours",
+            "delete it; all ignored files that exist now will then be treated as your own",
         ) from error
 
 

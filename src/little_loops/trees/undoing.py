@@ -232,7 +232,7 @@ class Undo:
         except (KeyError, TypeError, ValueError) as error:
             raise StoreError(
                 f"`{self._path}`, the record of the last undo, is damaged",
-                "remove it to undo the run without it",
+                "delete it, then run `ll-loop undo` again",
             ) from error
         return record if record.seq == self._recorded.seq else None
 

@@ -143,11 +143,28 @@ def _create_branch(git: Git, project: str, branch: str, commit: str) -> None:
     """Create a branch at a commit. Raises `StoreError` if it exists at another one."""
     words = ["update-ref", HEADS + branch, commit, "0" * len(commit)]  # it must not exist yet
     answer = git.change(project, words)
+    if answer.code != 0 and _unlock_branch(git, project, branch):
+        answer = git.change(project, words)
     if answer.code != 0 and commit_of(git, project, HEADS + branch) != commit:
         raise StoreError(
             f"cannot create the branch `{branch}`: {answer.complaint}",
             f"`git branch -m {branch} NAME` renames the one that exists",
         )
+
+
+def _unlock_branch(git: Git, project: str, branch: str) -> bool:
+    """Delete the lock file that a killed git has left of a branch of ours; return whether there was
+    one. Only the run that the branch is named after creates it, so nobody else holds the lock."""
+    words = ["rev-parse", "--path-format=absolute", "--git-path", f"{HEADS}{branch}.lock"]
+    answer = git.read(project, words)
+    path = os.fsdecode(answer.out).rstrip("\n")
+    if answer.code != 0 or not os.path.isfile(path):
+        return False
+    try:
+        os.unlink(path)
+    except OSError as error:
+        raise _failed(error, "remove", path) from error
+    return True
 
 
 def commit_of(git: Git, project: str, name: str) -> str | None:
