@@ -91,7 +91,7 @@ ODD = FSMLoop(
                 ├ rejected  → no
                 ├ choice    → ask ↑
                 └ choice    → no
-            ■ no       success, failure when entered by on_rejected""",
+            ■ no       success, failure when entered via on_rejected""",
             id="a gate",
         ),
         pytest.param(
@@ -140,7 +140,7 @@ ODD = FSMLoop(
                 |- rejected      -> b
                 |- interrupt     -> b
                 `- maintain      -> b
-            # b        success, failure when entered by on_conflict or on_error or on_flaky or \
+            # b        success, failure when entered via on_conflict or on_error or on_flaky or \
 on_out_of_scope or on_stall or on_stalled or on_tampered or on_timeout""",
             id="every transition",
         ),
@@ -155,7 +155,7 @@ on_out_of_scope or on_stall or on_stalled or on_tampered or on_timeout""",
                 ├ part       → note
                 ├ rest       → nowhere
                 └ pass       → $current
-            ■ note     success, failure when entered by on_error · codex: Look closely closely \
+            ■ note     success, failure when entered via on_error · codex: Look closely closely \
 closely closely closely closely closely…
                 └ maintain   → state ↑
             ■ x        failure · $ ls
@@ -197,7 +197,7 @@ closely#8230;" as s2
             s2 --> s0: maintain
             s4 --> s3: error
             s4 --> s3: interrupt
-            s2 --> [*]: success, failure when entered by on_error
+            s2 --> [*]: success, failure when entered via on_error
             s3 --> [*]: failure""")
 
 

@@ -384,3 +384,15 @@ def test_what_goes_with_a_loop_that_cannot_be_read_is_not_reported():
     assert [each.split()[1] for each in told(loaded(state("loop: nope, with: {a: b}")))] == [
         "LL221"
     ]
+
+
+def test_a_loop_may_be_called_loop():
+    found = load(
+        "initial: a\nstates:\n  a: {loop: {name: loop, initial: x, states: {x: {terminal: true}}},"
+        " next: done}\n  done: {terminal: true}\n",
+        "x.yaml",
+        "x",
+    ).loop
+    assert found is not None
+    assert found.states["a"].loop is not None
+    assert found.states["a"].loop.name == "loop"

@@ -59,8 +59,8 @@ def test_how_a_run_ends_in_each_terminal_state() -> None:
         on_error="settled",
     )
     assert outcomes(loop) == {
-        "done": "success, failure when entered by on_stall or on_timeout",
-        "broken": "success, failure when entered by on_error",
+        "done": "success, failure when entered via on_stall or on_timeout",
+        "broken": "success, failure when entered via on_error",
         "notify-Fail": "failure",
         "gate": "review",
         "settled": "success",
@@ -89,8 +89,8 @@ def test_how_patterns_are_read() -> None:
         context={"count": "[0-9]+"},
     )
     assert pattern_readings(loop) == [
-        "state `a` looks for `All tests passed` as plain text",
-        "state `b` looks for `^[0-9]+ failed$` as a regular expression",
-        "state `c` looks for `[0-9]+ passed` as a regular expression",
-        "state `c` looks for `passed (all` as plain text",
+        "state `a` searches for `All tests passed`, read as plain text",
+        "state `b` searches for `^[0-9]+ failed$`, read as a regular expression",
+        "state `c` searches for `[0-9]+ passed`, read as a regular expression",
+        "state `c` searches for `passed (all`, read as plain text",
     ]

@@ -6,7 +6,7 @@ import pytest
 
 from little_loops.templates.parse import TemplateError
 from little_loops.templates.render import render_text, splice
-from little_loops.templates.splice import Unresolved, as_text, value_at
+from little_loops.templates.splice import LONGEST, Unresolved, as_text, value_at
 
 
 @pytest.mark.parametrize(
@@ -211,3 +211,10 @@ def test_how_deep_values_may_refer_to_each_other(levels, fits):
     else:
         with pytest.raises(TemplateError, match="more than 50 levels deep"):
             splice("${context.a1}", context)
+
+
+def test_a_text_that_gets_too_long_is_wrong_as_a_whole():
+    text = "${context.a} ${context.a}"
+    with pytest.raises(TemplateError, match="once `context` is filled in") as raised:
+        splice(text, {"a": "x" * (LONGEST - 1)})
+    assert (raised.value.start, raised.value.end) == (0, len(text))

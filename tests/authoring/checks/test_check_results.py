@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from little_loops.authoring.load import load
 from tests.authoring.telling import row, told
 
 
@@ -198,3 +199,17 @@ is empty then
 @pytest.mark.parametrize(("source", "expected"), RESULTS)
 def test_each_problem_has_its_words_and_its_place(source: str, expected: str) -> None:
     assert told(source) == expected
+
+
+def test_an_example_path_is_given_for_the_first_problems_only():
+    texts = " ".join(f"${{captured.c{number}.output}}" for number in range(22))
+    states = "".join(
+        f"  c{number}: {{action: ls, next: {f'c{number + 1}' if number < 21 else 'use'}}}\n"
+        for number in range(22)
+    )
+    loop = (
+        "initial: look\nstates:\n  look: {action: ls, on_pass: c0, on_fail: use}\n"
+        f"{states}  use: {{action: 'echo {texts}', next: done}}\n  done: {{terminal: true}}\n"
+    )
+    problems = load(loop, "x", "x").problems
+    assert ["for example by" in (each.help or "") for each in problems] == [True] * 20 + [False] * 2

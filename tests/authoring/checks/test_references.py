@@ -22,6 +22,18 @@ def test_beginning(most: int, expected: str) -> None:
     assert beginning("a ${b.c} ${d.e} f ${g.h}", most) == expected
 
 
+def test_the_references_of_all_texts_count_together() -> None:
+    part = "${context.a} " * (MOST_REFERENCES * 3 // 5)
+    loop = (
+        "context: {a: b}\ninitial: y\nstates:\n"
+        f"  y: {{action: 'echo {part}', next: z}}\n"
+        f"  z: {{terminal: true, action: 'printf {part}'}}\n"
+    )
+    assert [each.message for each in load(loop, "x", "x").problems] == [
+        "not everything was checked: the loop has more than 25,000 references"
+    ]
+
+
 def test_of_very_many_references_the_first_are_looked_at() -> None:
     most = MOST_REFERENCES
     text = "${context.a} " * (most - 1) + "${context.no} ${context.beyond}"

@@ -56,6 +56,24 @@ def difference(text: str, operation: Operation) -> str:
     ("text", "operation", "expected"),
     [
         pytest.param(
+            "initial: a\nstates:\n  a:\n    next: b\n\n  b:\n    terminal: true\n",
+            AddState("c", {"terminal": True}, "a"),
+            "+  c: {terminal: true}\n+",
+            id="a state after the first stands apart as the others do",
+        ),
+        pytest.param(
+            "states:\n  a:\n    action: x\n    choices:\n      - k\n      - m\n    next: a\n",
+            SetField(("states", "a", "choices", 2), "z"),
+            "+      - z",
+            id="an item is added to an indented list",
+        ),
+        pytest.param(
+            "states:\n  a:\n    route: {x: a}\n    next: a\n",
+            Connect("a", "y", "a"),
+            "+    on_y: a",
+            id="a verdict beside a route without words",
+        ),
+        pytest.param(
             COMMENTED,
             Connect("check", "pass", "done"),
             """\
@@ -724,6 +742,13 @@ def test_edit(text, operation, expected):
         ),
         pytest.param(
             SMALL,
+            AddState("c", {}, "nowhere"),
+            "there is no state `nowhere`",
+            None,
+            id="after a state that there is not",
+        ),
+        pytest.param(
+            SMALL,
             AddState("a b", {}),
             "`a b` is not a valid state name",
             "use letters, digits, `_` and `-`; begin with a letter or `_`",
@@ -859,7 +884,7 @@ def test_rename_finds_every_reference():
         ),
         (
             {"op": "set_field", "path": ["a"], "yaml": 1},
-            "the value is not valid YAML: it is not a text",
+            "the value is not valid YAML: it is not a string",
         ),
         ([], "an operation must be an object"),
         (
@@ -871,6 +896,7 @@ def test_rename_finds_every_reference():
         ({"op": "set_initial", "state": "a", "x": 1}, "`set_initial` has no valid `x`"),
         ({"op": "remove_field", "path": [True]}, "`remove_field` has no valid `path`"),
         ({"op": "remove_field", "path": []}, "`remove_field` has no valid `path`"),
+        ({"op": "remove_field", "path": "name"}, "`remove_field` has no valid `path`"),
     ],
 )
 def test_operation_of_json(data, expected):

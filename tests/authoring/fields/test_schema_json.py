@@ -197,3 +197,20 @@ def test_the_schema_of_test_files_accepts_the_examples(path: Path) -> None:
 def test_an_editor_would_underline_in_a_test_file(wrong: Any) -> None:
     jsonschema.Draft7Validator.check_schema(make_test_schema())
     assert not TEST_VALIDATOR.is_valid(wrong)
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_valid"),
+    [
+        ("pass", True),
+        ({"fail": "no tests"}, True),
+        ({"fail": 7}, False),
+        ({"fail": " "}, False),
+        ({}, False),
+        ({"fail": "no tests", "why": "x"}, False),
+    ],
+)
+def test_what_a_judge_answers_in_a_test(answer: Any, is_valid: bool) -> None:
+    one = {"name": "one", "given": {"check": {"exit": 0, "judge": answer}}}
+    tests = {"loop": "fix", "tests": [one | {"expect": {"status": "completed"}}]}
+    assert jsonschema.Draft202012Validator(make_test_schema()).is_valid(tests) is is_valid

@@ -205,3 +205,9 @@ def test_both_parsers_agree_on_what_a_text_says(text: str) -> None:
     fast, pure = parse(text, "x.yaml"), parse(text, "x.yaml", PureParser)
     if fast.root is not None and pure.root is not None:
         assert plain(fast.root) == plain(pure.root)
+
+
+def test_the_line_that_is_not_utf_8_is_shown() -> None:
+    (problem,) = parse(b"a: 1\nb: 2\nc: \xff d\ne: 3\n", "x.yaml").problems
+    assert problem.place is not None
+    assert (problem.place.line, problem.place.source) == (3, "c: \ufffd d")

@@ -390,3 +390,7 @@ def test_a_refusal_points_at_what_the_author_wrote(value, text):
     (refusal,) = check_shell(action, {"a": "x", "b": value})
     assert action[refusal.reference.start : refusal.reference.end] == "${context.b}"
     assert refusal.reference.text == text
+
+
+def test_the_authors_own_number_may_be_compared():
+    assert told("[[ ${context.most:q} -gt 3 ]]", {"most": 4}, "bash") == []
