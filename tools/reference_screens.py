@@ -44,8 +44,8 @@ COMPARED = (
         …
         error: test failed, to rerun pass `--bin c`
         """,
-        "Each step says where the run is (`[2/20] measure`), what came of it and how long it took, and the last "
-        "line has the ending, the time and the cost; cargo's last line has only the failure.",
+        "Each step shows where the run is (`[2/20] measure`), what the result was and how long it took, and the last "
+        "line shows the ending, the time and the cost; cargo's last line shows only the failure.",
         "cargo knows how much is left and draws a bar; a loop cannot know that.",
     ),
     Compared(
@@ -55,7 +55,7 @@ COMPARED = (
         $ gh run rerun 4401
         ✓ Requested rerun of run 4401
         """,
-        "It says from which state and iteration it continues, and what the last session left to do; `gh` starts "
+        "It shows from which state and iteration it continues, and what the last session left to do; `gh` starts "
         "again from the beginning, elsewhere.",
         "",
     ),
@@ -88,7 +88,7 @@ COMPARED = (
         pyte       0.8.2
         …
         """,
-        "Besides what there is, it shows how each last ended, and the command for the one that is broken.",
+        "Besides the loops themselves, it shows how each loop's last run ended, and the command to run for a broken one.",
         "`uv` can also print it as columns for other programs (`--format freeze`); ours has JSON only.",
     ),
     Compared(
@@ -101,8 +101,8 @@ COMPARED = (
         X       Build until it ...  CI        feature/b...  push   4401  2m34s       16d
         *       Keep tests, lin...  CI        main          push   4402  399h22m59s  16d
         """,
-        "It says why a run ended (`limit (iterations)`), what it cost, and sums it up in a last line; at 80 columns "
-        "it leaves columns out before it makes names unreadable.",
+        "It shows why a run ended (`limit (iterations)`) and what it cost, and the last line has the totals; at 80 columns "
+        "it drops columns before it truncates names beyond recognition.",
         "`gh` has filters by branch, user and event; ours has the loop, the age and the number of runs.",
     ),
     Compared(
@@ -115,8 +115,8 @@ COMPARED = (
         test	Run mypy src/	2026-10-31T10:00:03.1Z Found 1 error in 1 file (checked 9 source files)
         test	Run mypy src/	2026-10-31T10:00:03.2Z ##[error]Process completed with exit code 1.
         """,
-        "The step is named once, above its output, which keeps the width; times are there on request (`-t`).",
-        "`gh` names the step in every line, so that `grep` finds it.",
+        "The step is named once, above its output, which keeps lines short; `-t` adds timestamps.",
+        "`gh` names the step on every line, so that `grep` finds it.",
     ),
     Compared(
         "attach",
@@ -133,7 +133,7 @@ COMPARED = (
           ✓ Set up job
           * Run mypy src/
         """,
-        "It shows what the action prints as it prints it, and says that Ctrl-C leaves the run running.",
+        "It shows what the action prints as it prints it, and tells you that Ctrl-C leaves the run running.",
         "`gh` redraws one picture of the whole run; ours scrolls.",
     ),
     Compared(
@@ -184,7 +184,7 @@ COMPARED = (
         Found 5 errors.
         [*] 2 fixable with `--fix` (1 unsafe fix available with `--fix --unsafe-fixes`).
         """,
-        "A long line is cut around the mistake, so that the caret stands under it at 80 columns, and the help names "
+        "A long line is cut around the mistake, so that the caret is still below it at 80 columns, and the help names "
         "the word that was probably meant.",
         "ruff shows the lines around a mistake, and can fix some of them itself (`--fix`).",
     ),
@@ -201,7 +201,7 @@ COMPARED = (
         Checks for lines that exceed the specified maximum character length.
         …
         """,
-        "It is a page for a terminal, not Markdown source, and marks the line in which right and wrong differ.",
+        "It is a page for a terminal, not Markdown source, and marks the line where the wrong and the right example differ.",
         "ruff explains at more length, with exceptions and the settings that matter.",
     ),
     Compared(
@@ -226,8 +226,8 @@ COMPARED = (
           ✓ Token: *
           ✓ Token scopes: repo, workflow, read:org
         """,
-        "It shows word for word what was agreed to, where and since when; none of the four tools asks before it runs "
-        "what a repository brings along.",
+        "It shows word for word what was agreed to, where and since when; none of the four tools asks before "
+        "running code from a repository.",
         "",
     ),
     Compared(
@@ -240,7 +240,7 @@ COMPARED = (
         """,
         "It looks at the project, offers what fits, lists each file it wrote with its purpose, and names the next "
         "command.",
-        "cargo and `uv init` need no answer; ours does not with `--yes`.",
+        "`cargo init` and `uv init` ask nothing; `ll-loop init` needs `--yes` for that.",
     ),
     Compared(
         "demo",
@@ -252,7 +252,7 @@ COMPARED = (
              Running `target/debug/hello`
         Hello, world!
         """,
-        "It shows the tool at work on a real failure, with what went wrong on the way, and leaves nothing behind; none "
+        "It shows the tool at work on a real failure, including the failed attempts, and leaves nothing behind; none "
         "of the four has such a command.",
         "",
     ),
@@ -271,7 +271,7 @@ COMPARED = (
           browse:      Open the repository in the browser
         …
         """,
-        "Four commands to copy come first, then the verbs, grouped by what one wants to do; nothing is wider than 80 "
+        "Five commands to copy come first, then the verbs, grouped by task; nothing is wider than 80 "
         "columns.",
         "ruff has a short help (`-h`) and a long one (`--help`); ours are the same.",
     ),
@@ -282,10 +282,10 @@ def screens_page() -> Iterator[str]:
     yield from dedent("""\
         # Screens
 
-        What each command looks like on a terminal of 80 columns, beside the same kind of screen of ruff 0.17, uv 0.13, cargo 1.95 or
-        gh 2.23: what ours does better, and where the other is still better. Long screens are shortened, and colours are left out: they
-        only repeat what the signs and words say. `tests/screens` plays every screen on terminals of 50, 80 and 120 columns, with and
-        without colours, and in plain ASCII.
+        What each command looks like in a terminal with 80 columns, next to a comparable screen from ruff 0.17, uv 0.13, cargo 1.95 or
+        gh 2.23: what ours does better, and what the other still does better. Long screens are shortened, and colours are left out: they
+        only repeat what the symbols and words say. `tests/screens` renders every screen in terminals that are 50, 80 and 120 columns
+        wide, with and without colours, and in plain ASCII.
         """).splitlines()
     for one in COMPARED:
         yield from ["", f"## {one.verb}", ""]
@@ -293,7 +293,7 @@ def screens_page() -> Iterator[str]:
         yield from fenced(dedent(one.theirs), "text")
         yield one.better
         if one.worse:
-            yield from ["", f"Still better there: {one.worse}"]
+            yield from ["", f"Where the other tool is better: {one.worse}"]
 
 
 def _picture(scene: str) -> str:

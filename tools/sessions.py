@@ -227,6 +227,10 @@ class Stage:
                 time.sleep(POLL_S)
             os.write(output, f"{cut}\n".encode())
             os.killpg(child.pid, CUTS[cut])
+            if CUTS[cut] == signal.SIGKILL:
+                # The action has a session of its own, and may or may not have started by now.
+                child.wait()
+                self.end()
         try:
             child.wait(max(deadline - time.monotonic(), 0.1))
         except subprocess.TimeoutExpired:

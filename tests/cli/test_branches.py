@@ -160,7 +160,7 @@ resolve: ./fit ${branch.conflict.files} (2 tries)
   inner    loop inner
            worktree from HEAD · not merged
            next → done    on_conflict → done
-  done     end (success, failure when entered by on_conflict)"""
+  done     end (success, failure when entered via on_conflict)"""
 
 
 def test_how_worktrees_are_shown(project: Project):

@@ -200,7 +200,7 @@ def test_without_a_clean_copy_nothing_can_be_judged(project):
     done = project.ll("check", "fix")
     assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr.startswith(
-        f"could not judge: cannot make a clean copy: `{head}` is not a regular file (remove it: "
+        f"could not judge: cannot make a clean copy: `{head}` is not a regular file (remove it, "
     )
 
 

@@ -51,7 +51,7 @@ def test_a_note_reaches_the_agent_of_an_inner_run(project: Project):
     told = project.ll("tell", "outer/kid/in", "be brief")
     assert (told.returncode, told.stdout, told.stderr) == (
         0,
-        "the next agent of outer/kid/in gets this note\n",
+        "outer/kid/in: the next agent turn will get this note\n",
         "",
     )
     (project.root / "go").touch()

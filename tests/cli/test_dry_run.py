@@ -131,7 +131,7 @@ def test_the_screen_of_the_manual(project):
                    on_target → done    on_progress → apply    on_stall → done
           apply    claude: /ll:manage_issue bug fix
                    next → measure
-          done     end (success, failure when entered by on_stall)
+          done     end (success, failure when entered via on_stall)
 
         limits   20 iterations · no timeout · backoff 0s
         scope    src/            free (no other run overlaps)
@@ -362,14 +362,14 @@ def test_show(project):
                    on_target → done    on_progress → apply    on_stall → done
           apply    claude: /ll:manage_issue bug fix
                    next → measure
-          done     end (success, failure when entered by on_stall)
+          done     end (success, failure when entered via on_stall)
 
         limits   20 iterations · no timeout · backoff 0s
         scope    src/
         checks   measure
         evidence none: not in a git repository
         context  metric_cmd, target, tolerance
-        worst    3 states, at most 20 iterations, no time limit
+        bounds   3 states, at most 20 iterations, no time limit
     """)
 
 
@@ -388,7 +388,7 @@ def test_show_as_json(project):
     document = json.loads(project.ll("show", "fix-types", "--json").stdout)
     machine = FSMLoop.from_dict(document["machine"])
     assert [state["name"] for state in document["states"]] == list(machine.states)
-    assert document["outcomes"] == {"done": "success, failure when entered by on_stall"}
+    assert document["outcomes"] == {"done": "success, failure when entered via on_stall"}
     assert document["worst_case"] == "3 states, at most 20 iterations, no time limit"
     assert document["file"] == ".loops/fix-types.yaml"
 
@@ -518,7 +518,7 @@ def test_what_would_be_proved_is_said(project, written, expected):
     project.loop("proved", PROVED.format(evidence=written))
     for said in (dry(project, "proved"), project.ll("show", "proved").stdout):
         after = said.partition("\nscope ")[2].partition("\n")[2]
-        told = re.split(r"^(?:host|worst) ", after, maxsplit=1, flags=re.MULTILINE)[0]
+        told = re.split(r"^(?:host|bounds) ", after, maxsplit=1, flags=re.MULTILINE)[0]
         told = re.sub(r"copies/[^/]+/[0-9a-f]{16}/work/.*", "copies/NAME/work/NAME", told)
         assert told == dedent(expected)
 

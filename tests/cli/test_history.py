@@ -391,7 +391,7 @@ def test_a_run_that_has_not_ended_is_never_deleted(here, capsys):
         ),
         pytest.param(
             ("--prune", "fix-types"),
-            "error: argument --prune: 'fix-types' is not a duration like 90s, 10m, 2h\n"
+            "error: argument --prune: 'fix-types' is not a duration like 90s, 10m, 2h, 1h30m\n"
             "   = help: see `ll-loop history --help`\n",
             id="no age",
         ),

@@ -64,6 +64,7 @@ def told(args: Args) -> str:
         ("circle --color never", "shape='circle' color='never'"),
         ("circle --after", "shape='circle' after=1.0"),
         ("circle --after 2m", "shape='circle' after=120.0"),
+        ("circle --after 1h30m", "shape='circle' after=5400"),
         ("-- circle", "shape='circle'"),
     ],
 )
@@ -83,7 +84,7 @@ def test_what_is_given_is_found(line, found):
         ("square --width x", "argument -w/--width: must be a whole number, not 'x'"),
         ("square --width --json", "argument -w/--width: expected one argument"),
         ("square --color red", "argument --color: invalid choice: 'red' (choose from"),
-        ("square --after x", "argument --after: 'x' is not a duration like 90s, 10m, 2h"),
+        ("square --after x", "argument --after: 'x' is not a duration like 90s, 10m, 2h, 1h30m"),
     ],
 )
 def test_a_mistake_is_named(line, problem):

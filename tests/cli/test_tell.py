@@ -51,7 +51,7 @@ def test_the_next_agent_gets_it_and_the_one_after_does_not(project: Project, pro
         told = project.ll("tell", "fix", text)
         assert (told.returncode, told.stdout, told.stderr) == (
             0,
-            "the next agent of fix gets this note\n",
+            "fix: the next agent turn will get this note\n",
             "",
         )
     lines = finish(project)

@@ -63,11 +63,13 @@ def project(tmp_path: Path) -> Iterator[Project]:
         ),
         pytest.param(
             ["--port", "65536"],
-            "error: `--port` must be between 1 and 65535\n",
+            "error: `--port` must be between 0 (any free port) and 65535\n",
             id="port too high",
         ),
         pytest.param(
-            ["--port=-1"], "error: `--port` must be between 1 and 65535\n", id="negative port"
+            ["--port=-1"],
+            "error: `--port` must be between 0 (any free port) and 65535\n",
+            id="negative port",
         ),
         pytest.param(
             ["--port", "http"],
@@ -153,7 +155,7 @@ def printed(project: Project, *words: str, **env: str) -> tuple[str, str]:
     return out, err.replace(url[1], "PORT")
 
 
-END = "Ctrl-C ends the page; runs continue\n"
+END = "Ctrl-C stops the server; runs continue\n"
 SSH = "on your own machine, run: ssh -L PORT:127.0.0.1:PORT"
 
 

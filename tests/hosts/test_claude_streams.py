@@ -85,7 +85,7 @@ CLAUDE = {
     "api_timeout": ended(0, "overloaded", "the service did not answer: Request timed out", turns=1),
     "background_ends": ended(3, text="It has ended."),
     "background_left": ended(
-        2, text="Started.", warnings=("a background task was ended: a command",)
+        2, text="Started.", warnings=("a background task was stopped: a command",)
     ),
     "bad_flag": Outcome(
         "not_started", "`claude` exited with code 1: error: unknown option '--no-such-flag'"

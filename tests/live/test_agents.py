@@ -39,7 +39,7 @@ TO_THE_END = """
       check: {{action: test -s result.txt, on_pass: done, on_fail: work}}
       done: {{terminal: true}}
     """
-HANDED_OVER = "An earlier session handed this over"
+HANDED_OVER = "An earlier session handed this task over to you"
 
 
 def to_the_end(on_handoff: str) -> str:

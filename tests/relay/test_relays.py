@@ -131,7 +131,7 @@ def test_two_phases_and_a_log_to_show_to_a_reviewer(relays: Relays):
         "artifacts:",
         "- src/parser.txt",
         "summary: specs/886/summary.md",
-        "implemented in 2 turns, on the agent's word",
+        "implemented in 2 turns, according to the agent (not checked)",
     ]
     assert relays.pending() == []
     untracked = relays.git("status", "--porcelain", "--untracked-files=all").splitlines()
@@ -145,8 +145,8 @@ PARTIAL = phases("partial", 1, 4)
 @pytest.mark.parametrize(
     ("turns", "words", "exit_code", "status", "reason", "last"),
     [
-        pytest.param([{"status": "implemented"}], [], 0, "completed", "terminal", "implemented in 1 turn, on the agent's word", id="implemented"),
-        pytest.param([{"status": "implemented"}], ["--no-loop"], 0, "completed", "terminal", "implemented in 1 turn, on the agent's word", id="implemented at the limit"),
+        pytest.param([{"status": "implemented"}], [], 0, "completed", "terminal", "implemented in 1 turn, according to the agent (not checked)", id="implemented"),
+        pytest.param([{"status": "implemented"}], ["--no-loop"], 0, "completed", "terminal", "implemented in 1 turn, according to the agent (not checked)", id="implemented at the limit"),
         pytest.param([REVIEW], [], 4, "needs_review", "review", "needs review: lemma 4 is false as stated", id="review"),
         pytest.param([REVIEW], ["--no-loop"], 4, "needs_review", "review", "needs review: lemma 4 is false as stated", id="review at the limit"),
         pytest.param([PARTIAL], ["--no-loop"], 3, "failed", "max_iterations", "not implemented after 1 turn, 1 of 4 phases complete", id="partial at the limit"),

@@ -179,7 +179,7 @@ def test_two_turns_to_the_end(runner, project):
         - src/a.py
         - src/b.py
         summary: specs/886/summary.md
-        implemented in 2 turns, on the agent's word
+        implemented in 2 turns, according to the agent (not checked)
         """)
     assert project.git("log", "--reverse", "--format=%B", "HEAD~2..HEAD") == dedent("""\
         implement-886: phase 2 of 4 (turn 1)
@@ -194,7 +194,7 @@ def test_two_turns_to_the_end(runner, project):
 @pytest.mark.parametrize(
     ("metadata", "first_line", "last_line", "word"),
     [
-        pytest.param({"status": "implemented", "reason": "all proved"}, "implemented", "implemented in 1 turn, on the agent's word: all proved", "implemented", id="implemented"),
+        pytest.param({"status": "implemented", "reason": "all proved"}, "implemented", "implemented in 1 turn, according to the agent (not checked): all proved", "implemented", id="implemented"),
         pytest.param({"status": "partial", "partial_progress": progress(1, 1)}, "partial, 1 of 1 phase complete", "not implemented after 1 turn, 1 of 1 phase complete", "partial", id="partial"),
         pytest.param({"status": "partial", "requires_user_review": True, "reason": "lemma 4 is false"}, "needs review", "needs review: lemma 4 is false", "review", id="review"),
         pytest.param({"status": "blocked", "reason": "no licence"}, "blocked", "blocked: no licence", "blocked", id="blocked"),

@@ -7,7 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from little_loops.fsm.events import Entry
+from little_loops.fsm.schema import PROOF_VERDICTS, SOFT_VERDICTS
 from little_loops.runs.path_taken import (
+    BAD,
+    GOOD,
     MOST_BARS,
     Visit,
     compressed,
@@ -86,6 +89,11 @@ def eval_of(result: str, reason: str = "", kind: str = "exit_code", **more: floa
 )
 def test_visits(entries, path):
     assert visits(entries) == path
+
+
+def test_every_verdict_but_those_of_success_is_marked_as_bad():
+    assert set(SOFT_VERDICTS) | {"error", "timeout", *PROOF_VERDICTS} <= {*GOOD, *BAD}
+    assert set(PROOF_VERDICTS) <= set(BAD)
 
 
 def test_measurements_of_version_one_are_read_from_the_reasons():

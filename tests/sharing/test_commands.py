@@ -66,7 +66,7 @@ def test_an_existing_file_is_kept_unless_it_is_named(here):
     done = here.ll("export", "quick")
     assert (done.returncode, done.stderr) == (
         2,
-        "error: `quick.llrun` already exists\n   = help: `-o FILE` writes another file\n",
+        "error: `quick.llrun` already exists\n   = help: use `-o FILE` to choose another name\n",
     )
     assert (here.root / "quick.llrun").read_text() == "mine"
     assert here.ll("export", "quick", "-o", "quick.llrun").returncode == 0

@@ -259,7 +259,7 @@ ENTRIES: dict[str, tuple[Callable[[Entries], Entries], str]] = {
     ),
     "positions that are none": (
         named("files/00001-1.out.secrets", b"9" * 5000),
-        "`files/00001-1.out.secrets` does not contain positions",
+        "`files/00001-1.out.secrets` is not a valid list of masked positions",
     ),
     "a manifest that is not JSON": (
         lambda entries: {**entries, "manifest.json": b"{" * 9999},

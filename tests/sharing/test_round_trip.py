@@ -424,7 +424,7 @@ def test_a_run_with_snapshots_continues_there(tmp_path):
     done = there.ll("resume", "fix", "--max-iterations", "9", "--definition", "current")
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines()[1].strip() == (
-        "! .loops/fix.yaml, tests/t.sh changed while the run was paused: accepted as the new reference"
+        "! .loops/fix.yaml, tests/t.sh changed while the run was paused: accepted as the new baseline"
     )
     assert (there.root / "code.py").read_text() == "x = 1\n"
 

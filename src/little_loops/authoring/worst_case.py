@@ -45,7 +45,7 @@ def outcomes(loop: FSMLoop) -> dict[str, str]:
         if state.terminal:
             usual = outcome_of(name, state, None)
             bad = sorted(entered[name] & FAILURE_TRANSITIONS) if state.outcome is None else []
-            otherwise = f", failure when entered by {' or '.join(bad)}"
+            otherwise = f", failure when entered via {' or '.join(bad)}"
             found[name] = usual + (otherwise if bad and usual == "success" else "")
     return found
 
@@ -58,7 +58,7 @@ def pattern_readings(loop: FSMLoop) -> list[str]:
         if isinstance(part.condition, OutputContains) and part.condition.regex is None
     )
     return [
-        f"state `{state}` looks for `{shown(condition.pattern)}` as {_READ_AS[reading(condition)]}"
+        f"state `{state}` searches for `{shown(condition.pattern)}`, read as {_READ_AS[reading(condition)]}"
         for state, condition in islice(patterns, MOST_PATTERNS)
         if "${" not in condition.pattern  # data is not known yet
     ]

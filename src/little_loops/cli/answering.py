@@ -36,7 +36,9 @@ class AnswerArgs(WatchArgs):
     """What `approve` and `reject` take."""
 
     loop: str = operand("a loop's name, or NAME@ID")
-    message: str | None = value("what to tell the loop: `${loop.answer}`", "-m", metavar="TEXT")
+    message: str | None = value(
+        "message for the loop, available as `${loop.answer}`", "-m", metavar="TEXT"
+    )
     background: bool = flag("run in the background")
     no_resume: bool = flag("only store the answer; `ll-loop resume` continues the run")
     definition: str | None = value(

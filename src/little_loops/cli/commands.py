@@ -23,7 +23,7 @@ VERBS: dict[str, Verb] = {
     ),
     "approve": Verb("approve", "approve a run that is waiting at a gate", "Run", "runs", True),
     "reject": Verb("reject", "reject a run that is waiting at a gate", "Run", "runs", True),
-    "tell": Verb("tell", "send a note to the next agent of a run", "Run", "live", True),
+    "tell": Verb("tell", "send a note to a run's next agent turn", "Run", "live", True),
     "stop": Verb("stop", "stop a running loop and save its state", "Run", "live"),
     "attach": Verb("attach", "watch a running loop live; Ctrl-C detaches", "Run", "live"),
     "wait": Verb("wait", "wait for a run to end, and exit with its exit code", "Run", "all"),
@@ -33,7 +33,7 @@ VERBS: dict[str, Verb] = {
     "history": Verb("history", "show past runs; --prune deletes old ones", "Inspect", "all"),
     "cost": Verb("cost", "show what agents have cost", "Inspect", "", True),
     "show": Verb("show", "describe what a loop does", "Inspect", "loops"),
-    "web": Verb("web", "show runs and loops on a page in the browser", "Inspect", "", True),
+    "web": Verb("web", "show runs and loops in the browser", "Inspect", "", True),
     "graph": Verb("graph", "draw a loop's states as text, Mermaid or DOT", "Inspect", "loops"),
     "check": Verb(
         "check", "run a loop's checks once, without starting a run", "Prove and undo", "loops", True

@@ -32,7 +32,9 @@ class ExportArgs(
     ],
 ):
     loop: str | None = operand("a loop's name, or NAME@ID; default: the last run", optional=True)
-    output: str | None = value(f"default: NAME{SUFFIX}", "-o", "--output", metavar="FILE")
+    output: str | None = value(
+        f"write to FILE; default: NAME{SUFFIX}", "-o", "--output", metavar="FILE"
+    )
     no_trees: bool = flag("leave out the snapshots, which contain project files")
     run: str | None = value("start time of an earlier run, from `ll-loop history`", metavar="STAMP")
 
@@ -44,7 +46,7 @@ def main(argv: Sequence[str]) -> int:
     view = view_of(runs, args.loop, args.run)
     target = args.output or f"{view.name.replace('/', '-')}{SUFFIX}"
     if args.output is None and os.path.lexists(target):
-        raise UsageError(f"`{target}` already exists", "`-o FILE` writes another file")
+        raise UsageError(f"`{target}` already exists", "use `-o FILE` to choose another name")
     try:
         exported = export_run(runs, view, target, os.environ, trees=not args.no_trees)
     except OSError as error:

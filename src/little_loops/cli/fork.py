@@ -46,12 +46,12 @@ class ForkArgs(
     ],
 ):
     loop: str = operand("a loop's name, or NAME@ID")
-    at: int | None = value("the step after which it begins", convert=positive, metavar="STEP")
+    at: int | None = value("start after this step", convert=positive, metavar="STEP")
     with_file: str | None = value("use this loop file", "--with", metavar="FILE")
     context: Sequence[str] = value("set a context value", metavar="K=V", many=True, default=())
     here: bool = flag("change the files in the project, instead of adding a worktree")
     no_links: bool = flag("leave out what git ignores, such as `.venv`")
-    no_start: bool = flag("make the run, but do not start it")
+    no_start: bool = flag("create the run, but do not start it")
     id: str | None = value("name the run NAME@ID; default: stepN", metavar="ID")
     background: bool = flag("run in the background")
     queue: bool = flag("wait for conflicting runs to finish")

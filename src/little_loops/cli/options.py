@@ -266,7 +266,7 @@ def seconds(text: str) -> float:
 
 
 def age(text: str) -> float:
-    """Parse a time to look back, such as `90s` or `7d`, into seconds; a very long one is shortened.
+    """Parse a time to look back, such as `90s`, `7d` or `1h30m`, into seconds; a very long one is shortened.
 
     Raises `BadValue` if it is not a duration, or not more than 0.
     """
@@ -275,7 +275,17 @@ def age(text: str) -> float:
     try:
         found = float(number) * unit
     except ValueError:
-        raise BadValue(f"{text!r} is not a duration like 90s, 10m, 2h") from None
+        found = _with_several_units(text)
     if not found > 0:
         raise BadValue("must be more than 0")
     return min(found, OLDEST_S)
+
+
+def _with_several_units(text: str) -> float:
+    """Parse a time such as `1h30m` as in a loop file. Raises `BadValue` if it is not one."""
+    from little_loops.authoring.fields.read_values import seconds  # only where such a time is given
+
+    found = seconds(text)
+    if found is None:
+        raise BadValue(f"{text!r} is not a duration like 90s, 10m, 2h, 1h30m")
+    return found

@@ -33,7 +33,7 @@ class ReceiptArgs(
     ],
 ):
     loop: str | None = operand("a loop's name, or NAME@ID; default: the last run", optional=True)
-    output: str | None = value("default: stdout", "-o", "--output", metavar="FILE")
+    output: str | None = value("write to FILE; default: stdout", "-o", "--output", metavar="FILE")
     sign: str | None = value("sign it with this SSH key; needs -o", metavar="KEY")
     run: str | None = value("start time of an earlier run, from `ll-loop history`", metavar="STAMP")
 

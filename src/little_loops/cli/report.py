@@ -29,7 +29,7 @@ class ReportArgs(
 ):
     loop: str | None = operand("a loop's name, or NAME@ID; default: the last run", optional=True)
     markdown: bool = flag("as Markdown, for a pull request or a job summary")
-    output: str | None = value("default: stdout", "-o", "--output", metavar="FILE")
+    output: str | None = value("write to FILE; default: stdout", "-o", "--output", metavar="FILE")
     run: str | None = value("start time of an earlier run, from `ll-loop history`", metavar="STAMP")
 
 

@@ -22,7 +22,7 @@ class RestoreArgs(
     summary="Restore a file as it was when a run started, or as one of its steps left it.\n"
     "The current version is first stored in the run's snapshots.",
     examples=[
-        ("ll-loop restore fix-tests tests/test_a.py", "as before the last run"),
+        ("ll-loop restore fix-tests tests/test_a.py", "from before the last run"),
         ("ll-loop restore fix-tests tests/test_a.py --step 4", "as step 4 left it"),
     ],
 ):

@@ -6,11 +6,14 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 
+from little_loops.authoring.load import Definition
 from little_loops.authoring.worst_case import outcomes, worst_case
+from little_loops.authoring.yaml.places import Places, Source
 from little_loops.cli.options import OutputArgs, operand
 from little_loops.definitions.evidence_plan import EvidencePlan, evidence_plan
 from little_loops.definitions.loading import LoopFile, load_document, load_loop, shown_path
 from little_loops.errors import OK
+from little_loops.fsm.schema import BRANCH
 from little_loops.reporting.escape import visible
 from little_loops.reporting.masking import Masker
 from little_loops.runs.project import find_project
@@ -38,7 +41,7 @@ class ShowArgs(
     verb="show",
     summary="Describe a loop: its states, its limits, how it can end.",
     examples=[
-        ("ll-loop show fix-types", "in words"),
+        ("ll-loop show fix-types", "as text"),
         ("ll-loop show fix-types --json", "as JSON, with the whole machine"),
     ],
 ):
@@ -70,8 +73,10 @@ def _of_child(argument: str, root: str) -> LoopFile | None:
     machine = None if view is None else runs.machine(view)
     if view is None or machine is None:
         return None
-    found = load_document(machine.to_dict(), root)
-    return found._replace(loop=machine, path=view.files.run_json)
+    path = view.files.run_json
+    if machine.paradigm == BRANCH:  # the action of a branch: no file can have it alone
+        return LoopFile(machine, path, Definition(machine, (), Places(Source(path, ()), None)))
+    return load_document(machine.to_dict(), root)._replace(loop=machine, path=path)
 
 
 def page(found: LoopFile, *, ascii_only: bool = False, widest: int = WIDEST) -> Iterator[str]:
@@ -94,7 +99,7 @@ def page(found: LoopFile, *, ascii_only: bool = False, widest: int = WIDEST) -> 
     yield from notify_lines(loop)
     if loop.context:
         yield f"context  {', '.join(loop.context)}"
-    yield f"worst    {worst_case(loop)}"
+    yield f"bounds   {worst_case(loop)}"
     if names := environment_of(loop):
         yield f"from the environment: {', '.join(names)}"
 

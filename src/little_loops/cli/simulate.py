@@ -54,8 +54,9 @@ class SimulateArgs(
         "number of simulated runs; default: 2000", "-n", convert=positive, default=COUNT
     )
     outcome: Sequence[str] = value(
-        "how often STATE gives VERDICT, such as `check=pass:0.3`; the rest is `fail`, or the"
-        " next verdict of a state that gives other ones, such as `progress` after `target`",
+        "how often STATE gives VERDICT, such as `check=pass:0.3`; the remaining probability goes"
+        " to `fail` or, for states with other verdicts, to the next one, such as `progress` after"
+        " `target`",
         many=True,
         metavar="STATE=VERDICT:P",
     )

@@ -40,7 +40,7 @@ class StopArgs(
     examples=[
         ("ll-loop stop fix-types", "`ll-loop resume fix-types` continues it"),
         ("ll-loop stop --all", "every running or queued run in this project"),
-        ("ll-loop stop fix-types --gone", "it was killed in a container that is gone"),
+        ("ll-loop stop fix-types --gone", "the run's container no longer exists"),
     ],
 ):
     loop: str | None = operand("a loop's name, or NAME@ID", optional=True)

@@ -26,9 +26,9 @@ from little_loops.terminal.summaries import clause_of
 class TellArgs(
     OutputArgs,
     verb="tell",
-    summary="Send a note to the next agent of a run.",
+    summary="Send a note to a run's next agent turn.",
     examples=(
-        ("ll-loop tell fix-tests 'leave src/legacy alone'", "its next agent step gets this"),
+        ("ll-loop tell fix-tests 'leave src/legacy alone'", "its next agent turn gets this"),
     ),
 ):
     loop: str = operand("a loop's name, or NAME@ID")
@@ -49,7 +49,7 @@ def main(argv: Sequence[str]) -> int:
     if args.json:
         print_json({"schema": 1, "name": name, "note": note})
     elif not args.quiet:
-        say(f"the next agent of {name} gets this note")
+        say(f"{name}: the next agent turn will get this note")
     return OK
 
 

@@ -128,8 +128,8 @@ def exit_codes(width: int) -> Iterator[str]:
     yield from (" " * INDENT + line for line in lines)
     yield ""
     yield from prose(
-        "`ll-loop wait NAME` exits with the run's exit code, `ll-loop status NAME` with 0 if it could"
-        " show it. A run whose process was killed has no exit code of its own; it is shown as"
+        "`ll-loop wait NAME` exits with the run's exit code. `ll-loop status NAME` exits with 0 if it"
+        " could show the run. A run whose process was killed has no exit code of its own; it is shown as"
         " interrupted (crashed) and can be resumed.",
         width,
     )
@@ -139,8 +139,8 @@ CODES = {
     OK: "done: the run reached a success state",
     FAILED: "the run failed, or a file could not be read or written",
     USAGE: "a mistake on the command line or in a loop file; nothing was run",
-    LIMIT: "a limit was reached: iterations, time, cost or tokens; or the time of `wait`; "
-    "or there is no answer: `check` could not judge, or `verify` found other files",
+    LIMIT: "a limit was reached: iterations, time, cost or tokens; `wait` timed out; "
+    "`check` could not reach a verdict; or `verify` found that files differ",
     PAUSED: "the run is waiting for you: a context handoff, a review, or a budget",
     CONFLICT: "another run has the same name or an overlapping scope",
     STOPPED_BY_ACTION: "an action printed LOOP_STOP: the run ended early, which is not a success",
@@ -313,7 +313,7 @@ CONDITION_HELP = {
     "convergence": "target, progress or stall: does the number get closer to its target?",
     "verdict": "what the agent decides: structured output, or a last line `VERDICT: word`",
     "judge": "a second agent, which may only read, confirms a pass or vetoes it",
-    "all": "passes when all of them pass",
-    "any": "passes when one of them passes",
-    "not": "passes when it fails",
+    "all": "passes when every condition in `of` passes",
+    "any": "passes when at least one condition in `of` passes",
+    "not": "passes when the given condition fails",
 }

@@ -26,7 +26,7 @@ STDIN = "-"
 EXAMPLES = (
     ("ll-loop validate", "every loop in this project"),
     ("ll-loop validate fix-types", "one of them"),
-    ("ll-loop validate - < draft.yaml", "what is not in a file yet"),
+    ("ll-loop validate - < draft.yaml", "read from standard input"),
     ("ll-loop validate --strict", "warnings are errors"),
     ("ll-loop validate --output-format github", "annotations for a workflow"),
 )
@@ -58,7 +58,7 @@ class ValidateArgs(
     )
     strict: bool = flag("treat warnings as errors")
     output_format: str | None = value(
-        "how problems are printed; default: text", choices=("text", "json", "github")
+        "output format; default: text", choices=("text", "json", "github")
     )
     verbose: int = count("describe what each loop will do, even if there are several", "-v")
 

@@ -1,4 +1,4 @@
-"""`ll-loop web`: show runs and loops on a page in the browser.
+"""`ll-loop web`: show runs and loops in the browser.
 
 Not here: the page and its server (`little_loops.web`).
 """
@@ -23,20 +23,22 @@ INSTALL = "pipx install '.[web]'"
 class WebArgs(
     OutputArgs,
     verb="web",
-    summary="Show runs and loops on a page in the browser. The page is for you alone: it is\n"
-    "served on this machine only, and its URL has a secret token.",
+    summary="Show runs and loops in the browser. The page is for you alone: it is served on\n"
+    "this machine only, and its URL contains a secret token.",
     examples=[
-        ("ll-loop web", "this project; Ctrl-C ends it, and no run"),
-        ("ll-loop web --edit", "also change loops"),
-        ("ll-loop web --read-only ~/a ~/b", "only look at two projects"),
+        ("ll-loop web", "this project; Ctrl-C stops only the server"),
+        ("ll-loop web --edit", "allow the page to edit loops"),
+        ("ll-loop web --read-only ~/a ~/b", "view two projects"),
     ],
 ):
     projects: Sequence[str] = operand(
         "a project's directory; default: this one", metavar="PROJECT", many=True, optional=True
     )
-    port: int = value("default: a free one", convert=whole, metavar="N", default=0)
+    port: int = value(
+        "port to listen on; default: any free port", convert=whole, metavar="N", default=0
+    )
     edit: bool = flag("let the page change loop files")
-    read_only: bool = flag("let the page change nothing and start nothing")
+    read_only: bool = flag("do not let the page change or start anything")
     no_open: bool = flag("do not open a browser")
     host: str | None = value(hidden=True)
 
@@ -81,7 +83,7 @@ def _check(args: WebArgs) -> None:
     if args.edit and args.read_only:
         raise UsageError("`--edit` and `--read-only` exclude each other")
     if not 0 <= args.port <= HIGHEST_PORT:
-        raise UsageError(f"`--port` must be between 1 and {HIGHEST_PORT}")
+        raise UsageError(f"`--port` must be between 0 (any free port) and {HIGHEST_PORT}")
 
 
 def _project(path: str) -> str:
@@ -128,4 +130,4 @@ def _print_url(args: WebArgs, url: str) -> None:
         at = "" if words[3] == "22" else f" -p {words[3]}"
         talk(f"on your own machine, run: ssh -L {port}:127.0.0.1:{port}{at} {target}")
     if not args.quiet:
-        talk("Ctrl-C ends the page; runs continue")
+        talk("Ctrl-C stops the server; runs continue")

@@ -13,18 +13,18 @@ from little_loops.runs.project import find_project
 from little_loops.terminal.console import print_json, say
 
 EXAMPLES = (
-    ("ll-loop worktrees", "those that are there"),
-    ("ll-loop worktrees --prune", "remove what is committed and not needed"),
+    ("ll-loop worktrees", "list worktrees"),
+    ("ll-loop worktrees --prune", "remove worktrees of finished runs"),
 )
 
 
 class WorktreesArgs(
     OutputArgs,
     verb="worktrees",
-    summary="List the git worktrees that runs of this project work in, or have left.",
+    summary="List the git worktrees that runs of this project use or have left behind.",
     examples=EXAMPLES,
 ):
-    prune: bool = flag("remove those of runs that are over, if all their files are committed")
+    prune: bool = flag("remove the worktrees of finished runs whose files are all committed")
 
 
 def main(argv: Sequence[str]) -> int:

@@ -123,7 +123,7 @@ class ClaudeReader:
             case "task_notification" if text_in(event, "status") == "stopped":
                 if self._summary.result is not None:
                     what = one_line(text_in(event, "summary"), 80)
-                    self._warn(f"a background task was ended: {what}")
+                    self._warn(f"a background task was stopped: {what}")
         return ()
 
     def _init(self, event: Event) -> tuple[HostEvent, ...]:

@@ -167,7 +167,9 @@ def _compare_files(receipt: Receipt, root: str) -> Iterator[VerificationFinding]
     yield from (VerificationFinding("stale", f"missing: {path}") for path in missing)
     yield from (VerificationFinding("stale", f"different: {path}") for path in different)
     if not missing and not different:
-        yield VerificationFinding("good", f"all {len(receipt.files)} files match")
+        count = len(receipt.files)
+        text = "1 file matches" if count == 1 else f"all {count} files match"
+        yield VerificationFinding("good", text)
 
 
 def file_at(root: str, path: str) -> File | None:

@@ -70,7 +70,7 @@ def _conclusion(turn: RelayTurn, turns: Sequence[RelayTurn]) -> str:
 
 
 _PROOF: Mapping[Check, str] = {
-    "": "on the agent's word",
+    "": "according to the agent (not checked)",
     "pending": "not checked yet",
     "passed": "confirmed by the check",
 }

@@ -255,7 +255,7 @@ class PlainLines:
         lines = [f"{INDENT}{mark} judge: {event.verdict}{reason}"]
         if event.restored:
             paths = listed_paths(event.restored, len(event.restored))
-            lines.append(f"{INDENT}! {paths} changed while the judge was asked: restored")
+            lines.append(f"{INDENT}! {paths} changed while the judge was working: restored")
         return lines
 
     def _sampled(self, event: Sampled) -> list[str]:
@@ -389,7 +389,7 @@ class PlainLines:
         """Return a line about protected files whose change was accepted."""
         paths = listed_paths(event.paths, event.files)
         by = event.by if event.by.startswith("while") else f"by {event.by}"
-        return [f"{INDENT}! {paths} changed {by}: accepted as the new reference"]
+        return [f"{INDENT}! {paths} changed {by}: accepted as the new baseline"]
 
     def _recheck(self, event: Recheck) -> list[str]:
         """Return a line about a check that is run again."""
@@ -425,7 +425,7 @@ class PlainLines:
         """Return the line about the answer to a gate: verdict, chosen state and text."""
         answer = event.answer
         how = " by `ll-loop resume`" if answer.by == "resume" else ""
-        to = f", to state '{answer.to}'" if answer.to is not None else ""
+        to = f"; continuing in state '{answer.to}'" if answer.to is not None else ""
         text = f": {one_line(answer.text)}" if answer.text else ""
         return [f"State '{event.state}' was {answer.verdict}{how}{to}{text}"]
 
@@ -459,7 +459,7 @@ class PlainLines:
         files = self._files_changed()
         if not isinstance(event, LoopComplete) or event.status != "completed":
             return files
-        nothing = ["Nothing to do: the goal was already true"] if event.nothing_done else []
+        nothing = ["Nothing to do: the goal was already met"] if event.nothing_done else []
         proof = _PROOF.get(event.evidence or "")
         changed = _files_have_changed(self._changed_since_pass)
         shown = [proof.format(tree=self.tree[:6], run=self._name, changed=changed)] if proof else []

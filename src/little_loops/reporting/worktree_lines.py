@@ -35,7 +35,9 @@ def worktree_lines(event: WorktreeEvent, bad: str) -> list[str]:
         case BranchMerged() | MergeChecked() | BranchBase():
             return _merged(event)
         case ResolveStart():
-            return [f"{event.branch} does not fit: {why_unfit(_out(event))}; running {event.child}"]
+            return [
+                f"{event.branch} cannot be merged: {why_unfit(_out(event))}; running {event.child}"
+            ]
         case BranchLeftOut():
             return [f"{bad} {left_out_text(_out(event))}"]
         case TrainLanded():

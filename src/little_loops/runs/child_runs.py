@@ -117,7 +117,7 @@ def used_in_all(run: LoopState, below: Mapping[str, Counted]) -> Counted:
 def outcome_of_run(run: LoopState, below: Mapping[str, Counted]) -> ChildOutcome:
     """Return how a child has ended, and what it has used; `below` is what its own unfinished
     children have used."""
-    is_dead = run.status == "running"
+    is_dead = run.status == "running" or is_answered(run)
     used = used_in_all(run, below)
     return ChildOutcome(
         CRASHED if is_dead else run.status,

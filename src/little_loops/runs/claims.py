@@ -398,7 +398,7 @@ def _check_may_wait(
     if claims_file.may_queue and _would_deadlock(claims_file, blocker, live):
         raise ConflictError(message, f"{remedy}; a run cannot wait for the action that starts it")
     if not claims_file.may_queue:
-        raise ConflictError(message, f"{remedy}; `--queue` waits for it")
+        raise ConflictError(message, f"{remedy}; use `--queue` to wait for it")
 
 
 def _explain(claims_file: _ClaimContext, wanted: Holder, blocker: Blocker) -> tuple[str, str]:
@@ -422,7 +422,7 @@ def _explain_orphan(
         f"Cannot start '{wanted.name}' - loop '{its}' was killed, but its action is still running",
         (
             f"still working on {theirs}: {blocker.left}. `ll-loop stop {its}` ends the action;"
-            f" `ll-loop resume {its}` ends it and continues that run"
+            f" `ll-loop resume {its}` stops it and continues that run"
         ),
     )
 
@@ -436,7 +436,7 @@ def _explain_elsewhere(wanted: Holder, blocker: Blocker) -> tuple[str, str]:
             " whether its action is still running there"
         ),
         (
-            f"`ll-loop stop {its}` ends it if you run it on that machine;"
+            f"`ll-loop stop {its}` stops it if you run it on that machine;"
             f" `ll-loop stop {its} --gone` frees its scope if you know that it has ended"
         ),
     )

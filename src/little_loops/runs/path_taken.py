@@ -15,10 +15,11 @@ from little_loops.fsm.events import (
     StateEnter,
     TransitionTaken,
 )
+from little_loops.fsm.schema import PROOF_VERDICTS
 from little_loops.records import NamedTuple
 
 GOOD = ("pass", "target", "progress")
-BAD = ("fail", "stall", "error", "timeout", "interrupted")
+BAD = ("fail", "stall", "error", "timeout", "interrupted", *PROOF_VERDICTS)
 BARS = "▁▂▃▄▅▆▇█"
 MOST_BARS = 16
 LONGEST_UNIT = 8

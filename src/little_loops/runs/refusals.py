@@ -20,7 +20,7 @@ def not_running(name: str, how: str) -> Refusal:
 def already(name: str, doing: str, process: str) -> Refusal:
     return Refusal(
         f"Cannot start '{name}' - it is already {doing} ({process})",
-        f"`ll-loop status {name}` shows it, `ll-loop stop {name}` ends it",
+        f"to see it: `ll-loop status {name}`; to stop it: `ll-loop stop {name}`",
     )
 
 

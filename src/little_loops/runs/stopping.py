@@ -75,7 +75,7 @@ def free(root: str, name: str) -> Holder | None:
     file = check_run_name(name) + PID
     with folder, guarded(folder):
         if held(folder, file) is not None:
-            raise UsageError(f"`{name}` is running", f"`ll-loop stop {name}` ends it")
+            raise UsageError(f"`{name}` is running", f"`ll-loop stop {name}` stops it")
         raw = folder.read(file, MAX_PID_BYTES)
         folder.remove(file)
     return None if raw is None else from_bytes(raw, name, root)

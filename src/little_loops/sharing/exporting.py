@@ -243,7 +243,7 @@ class _Packing:
         root = self._family[0]
         if self.entries[EVENTS] != root.log:
             self.warnings.append(
-                "the log contained a secret; a receipt of this run does not match the run file"
+                "the log contained a secret; receipts for this run will not match the run file"
             )
         chain = chain_of(self.entries[EVENTS])
         return Manifest(

@@ -273,7 +273,7 @@ def _check_data(name: str, data: bytes) -> None:
     path = name.removeprefix(FILES)
     if name.startswith(FILES) and path.endswith(SECRETS) and is_output(path.removesuffix(SECRETS)):
         if not is_spans(data):
-            raise WrongRunFile(f"`{name}` does not contain positions")
+            raise WrongRunFile(f"`{name}` is not a valid list of masked positions")
     if name.startswith(MODES):
         _check_modes(name, data)
 

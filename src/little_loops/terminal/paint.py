@@ -12,7 +12,7 @@ Not here: whether to use colour (`console`), the lines of a run (`terminal_lines
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TypeAlias
 
 SGR = {
@@ -28,7 +28,6 @@ SGR = {
     "care": "33",
 }
 """Labels are bold and coloured; a sign or an ending is only coloured."""
-Paint: TypeAlias = Callable[[str], str]
 Rules: TypeAlias = Sequence[str]
 """Patterns, compiled when a line is painted: compiling all of them takes 3 ms."""
 

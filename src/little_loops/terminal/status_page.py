@@ -198,7 +198,7 @@ def _unmerged(merge: MergeSummary, style: Style) -> list[str]:
     if (more := len(merge.left_out) - LEFT_OUT) > 0:
         lines += _row("", [f"and {more} more"], style)
     if merge.left_out and merge.kept:
-        lines += _row("", ["`ll-loop worktrees` lists what is kept of them"], style)
+        lines += _row("", ["`ll-loop worktrees` lists the worktrees that were kept"], style)
     if merge.reason:
         words = f"`{merge.onto}` was left alone: {merge.reason}"
         lines += _row("merge", [visible(words, newlines=False)], style)

@@ -45,13 +45,12 @@ class Line(NamedTuple):
 class LineSymbols(NamedTuple):
     good: str = "✓"
     bad: str = "✗"
-    take_care: str = "!"
     dot: str = "·"
     cut: str = "…"
     spinner: str = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 
-ASCII = LineSymbols("ok", "FAIL", "warn", "-", "...", "|/-\\")
+ASCII = LineSymbols("ok", "FAIL", "-", "...", "|/-\\")
 
 
 class TerminalLines:

@@ -150,7 +150,7 @@ def test_of_an_agent_only_the_version_is_asked(project: Project):
                 "consent",
                 "note",
                 "no consent yet",
-                "1 of 1 agent action not agreed to; a run will ask",
+                "needed for 1 of 1 agent action; `ll-loop run` will ask",
                 "ll-loop trust",
             ),
             id="no consent",

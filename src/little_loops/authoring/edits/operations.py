@@ -134,7 +134,7 @@ def _from_yaml(text: Any) -> tuple[Any] | str:
     document = parse(text, "") if isinstance(text, str) else None
     if document is None or document.problems:
         problems = document.problems if document is not None else ()
-        reason = problems[0].message if problems else "it is not a text"
+        reason = problems[0].message if problems else "it is not a string"
         return f"the value is not valid YAML: {reason}"
     return (None if document.root is None else plain(document.root),)
 

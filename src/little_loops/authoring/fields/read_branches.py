@@ -52,7 +52,7 @@ def for_each(reader: Reader, kind: ForEach, node: Node, label: str) -> Any:
         return found if "glob" in found else INVALID
     if isinstance(node, Text) and node.kind == "str":
         return reader.read(_STR, node, label)
-    help = 'write a list, a text such as `${captured.files.output}`, or `{glob: "src/*.py"}`'
+    help = 'write a list, a string such as `${captured.files.output}`, or `{glob: "src/*.py"}`'
     return reader.wrong(label, "a list, text or a mapping with `glob`", node, help)
 
 
@@ -131,7 +131,9 @@ def _is_new_name(reader: Reader, key: Text, found: Iterable[str]) -> bool:
         reader.report("LL106", f"`{shown(key.text)}` is not a valid branch name", key.mark, help)
     elif key.text.lower() in (each.lower() for each in found):
         message = f"there is another branch `{shown(key.text)}`"
-        reader.report("LL222", message, key.mark, "rename one; upper and lower case do not count")
+        reader.report(
+            "LL222", message, key.mark, "rename one of them; names are compared case-insensitively"
+        )
     else:
         return True
     reader.spoiled.add("branches")

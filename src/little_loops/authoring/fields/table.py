@@ -292,7 +292,7 @@ _TRANSITIONS = (
     Field(
         "on_flaky", OR_AGAIN, "the next state when a check both passes and fails on the same tree"
     ),
-    Field("on_stalled", OR_AGAIN, "the next state when nothing changes any more"),
+    Field("on_stalled", OR_AGAIN, "the next state when repeated turns change nothing"),
     Field("on_conflict", OR_AGAIN, "the next state when work cannot be merged"),
     Field(
         "on_rejected",
@@ -774,7 +774,7 @@ _MIN_GAIN = Field(
     "min_gain",
     Num(0, words=(NOISE,)),
     "a change is kept only if it improves the number by more than this; `noise` is twice the"
-    " difference between two measurements of the start",
+    " difference between the two initial measurements",
     NOISE,
     "2.5",
 )
@@ -870,7 +870,7 @@ CONDITIONS: Mapping[str, Table] = {
         Field(
             "question",
             Plain(),
-            "what a second agent, which may only read, has to answer before a pass counts",
+            "a yes/no question for a second agent, which may only read; a pass counts only if it says yes",
             None,
             "Does the change fix the cause, without weakening a test?",
             required=True,

@@ -22,7 +22,7 @@ _NOT_WITH_LOOP = (*_OF_ACTION, *NOT_WITH_RUNS)
 _INSTEAD = {
     "action": "keep one of them; a state runs an action or a loop",
     "condition": "the ending of the loop is the verdict",
-    "terminal": "let a transition of this state lead to a terminal one",
+    "terminal": "add a transition from this state to a terminal one",
     "context": "pass values with `with`",
 }
 

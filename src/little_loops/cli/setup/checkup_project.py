@@ -272,7 +272,7 @@ def consent(inputs: CheckupInputs) -> Iterator[CheckupResult]:
     elif inputs.environ.get("LL_ALLOW_SKIP_PERMISSIONS") == "1":
         yield CheckupResult("consent", "ok", "consent: LL_ALLOW_SKIP_PERMISSIONS=1")
     else:
-        why = f"{len(missing)} of {count} not agreed to; a run will ask"
+        why = f"needed for {len(missing)} of {count}; `ll-loop run` will ask"
         yield CheckupResult("consent", "note", "no consent yet", why, "ll-loop trust")
     of_claude = any(action.host == "claude" for action in wanted)
     if of_claude and inputs.euid == 0 and inputs.environ.get("IS_SANDBOX") != "1":

@@ -32,9 +32,9 @@ GIT_S = 30.0
 WIDEST = 80
 
 FIRST = """\
-leap.py says which years are leap years, and its tests fail. This loop runs the
-tests; while they fail, it asks an agent to fix the code (here a stand-in that
-follows a script):
+leap.py determines whether a year is a leap year, and its tests fail. This loop
+runs the tests; while they fail, it asks an agent to fix the code (in this demo,
+a script plays the agent):
 """
 SECOND = """\
 Two attempts were wrong, and the loop noticed, because it ran the tests itself.

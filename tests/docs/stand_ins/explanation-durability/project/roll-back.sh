@@ -1,2 +1,2 @@
 #!/bin/sh
-echo "back to the version before"
+echo "back to the previous version"
