@@ -104,7 +104,11 @@ ROWS: list[tuple[str, int, list[str]]] = [
     ("history top", 0, ["✗ failed (done)", "t types, m many"]),
     ("logs top", 0, ["[types]        ✓ kid at work (exit 0)", "       4 branches"]),
     ("logs top", 0, ["       merged a, and the check passed", "running b.resolve-1"]),
-    ("logs top", 0, ["b cannot be merged: conflict (both.txt)", f"✗ `d` is not merged: {LEFT_OUT}"]),
+    (
+        "logs top",
+        0,
+        ["b cannot be merged: conflict (both.txt)", f"✗ `d` is not merged: {LEFT_OUT}"],
+    ),
     ("logs top/types", 0, ["✓ kid at work (exit 0)", "Loop completed: end"]),
     ("logs top/many/a", 0, ["       committed: 2 files on ll/top/", "Loop completed: done"]),
     ("logs top/many/b.resolve-1", 0, ["       committed: ", "Loop completed: done"]),
