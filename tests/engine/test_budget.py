@@ -321,3 +321,34 @@ def test_a_session_that_cannot_start_gives_its_reservation_back(porting: Project
     assert "cannot start a session to continue the run" in done.stderr
     spent = account(read(porting.environ(), 0))
     assert (len(spent.turns), spent.reservations) == (1, ())
+
+
+def test_turns_in_worktrees_count_for_the_budget_of_their_project(project: Project) -> None:
+    """Each branch works in a directory of its own, but the money is the project's."""
+    project.loop(
+        "many",
+        """\
+        name: many
+        initial: each
+        host: {permission_mode: acceptEdits}
+        states:
+          each:
+            for_each: [a, b, c]
+            action: Fix ${branch.item}
+            action_type: prompt
+            max_parallel: 1
+            worktree: {merge: none}
+            on_pass: done
+            on_fail: done
+          done: {terminal: true}
+        """,
+    )
+    project.git("init", "-q", "-b", "main")
+    project.git("add", "-A")
+    project.git("-c", "user.name=a", "-c", "user.email=a@b.c", "commit", "-qm", "start")
+    write_budget(project, "{day: 1, turn: 0.5}", of_project=True)
+    more = write_agent(project, says(ended(0.5)))
+    done = project.ll("run", "many", env=more)
+    turns = account(read(project.environ(), 0)).turns
+    assert {turn.project for turn in turns} == {str(project.root)}
+    assert len(turns) == 2, done.stdout + done.stderr

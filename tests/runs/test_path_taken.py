@@ -51,6 +51,21 @@ def eval_of(result: str, reason: str = "", kind: str = "exit_code", **more: floa
             [Visit("a", "fail")],
             id="the condition decides",
         ),
+        *(
+            pytest.param(
+                [enter("a"), entry("action_complete"), eval_of("pass"), *later],
+                [Visit("a", verdict)],
+                id=f"then {verdict}: {later[0].event.__class__.__name__}",
+            )
+            for verdict, later in (
+                ("fail", [entry("check_result", verdict="fail")]),
+                ("fail", [entry("judge_complete", number=1, reason="", verdict="fail")]),
+                ("pass", [entry("judge_complete", number=1, reason="", verdict="pass")]),
+                ("handoff", [entry("handoff_detected")]),
+                *((reason, [entry("loop_error", reason=reason)]) for reason in PROOF_VERDICTS),
+                ("pass", [entry("loop_error", reason="max_iterations")]),
+            )
+        ),
         pytest.param(
             [
                 enter("a"),

@@ -111,6 +111,27 @@ def test_a_run_is_started_stopped_resumed_and_approved(served):
     ] == ["-x: ship it"]
 
 
+def test_a_gate_that_was_answered_is_not_asked_again_but_resumed(served):
+    """As after an approval while another run was in the way."""
+    project, server = served
+    (project.root / "go").touch()
+    started(project, server)
+    until(lambda: server.get("/api/runs/slow").json["run"]["gate"], "gate")
+    assert project.ll("approve", "slow", "-m", "ship it", "--no-resume").returncode == 0
+    answered = server.get("/api/runs/slow")
+    assert (answered.json["run"]["gate"], answered.json["gate_message"]) == (
+        None,
+        "it was approved, with the message 'ship it', but has not continued yet: resume it",
+    )
+    for verb in ("approve", "reject"):
+        found = can(answered, verb)
+        error = refusal(project, verb, "slow", "-m", "x")
+        assert (found["allowed"], found["reason"]) == (False, error["message"])
+    assert can(answered, "resume")["allowed"]
+    assert server.post("/api/runs/slow/resume").status == 200
+    until(lambda: project.has_event("slow", "loop_complete"), "end")
+
+
 @pytest.mark.parametrize(
     ("verb", "body", "words"),
     [

@@ -23,6 +23,7 @@ from little_loops.runs.folders import folder_of
 from little_loops.runs.layout import DATA
 from little_loops.runs.project import find_project
 from little_loops.runs.reading import Runs
+from little_loops.runs.refusals import already_answered
 from little_loops.runs.stored_run import StoredRun, find
 from little_loops.system.files import Folder
 from little_loops.terminal.console import print_json, say
@@ -201,7 +202,4 @@ def _how_it_ended(run: LoopState) -> str:
 
 def _too_late(name: str, first: Answer) -> UsageError:
     """Return the error for a gate that already has an answer."""
-    return UsageError(
-        f"`{name}` has already been {quoted_answer(first)}",
-        f"`ll-loop resume {name}` continues with it",
-    )
+    return UsageError(*already_answered(name, first))

@@ -7,21 +7,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, suppress
 from typing import Any
 
-from little_loops.errors import LittleLoopsError, StorageError
+from little_loops.errors import LittleLoopsError
 from little_loops.fsm.events import ActionComplete, CheckResult, Entry, Tree
 from little_loops.fsm.gates import open_gate
 from little_loops.fsm.schema import PASS
-from little_loops.fsm.state import Answer, Changed, RunSummary
+from little_loops.fsm.state import Answer, Changed
 from little_loops.receipts.run_trees import trees_of
 from little_loops.records import NamedTuple
 from little_loops.reporting.escape import visible
 from little_loops.reporting.lines import changed_text, output_of
-from little_loops.runs.answers import quoted_answer, read_answer
-from little_loops.runs.folders import folder_of
-from little_loops.runs.layout import DATA
+from little_loops.runs.answers import quoted_answer
 from little_loops.runs.reading import Runs
 from little_loops.runs.view import RunDetail, RunView
 from little_loops.terminal.tables import Style
@@ -55,17 +52,7 @@ def gate_of(runs: Runs, detail: RunDetail) -> GateView | None:
         return None
     name = view.summary.current_state
     told = _read(runs.events(view), name)
-    return GateView(seq, name, state.choices, *told, _answer_to(view, view.summary))
-
-
-def _answer_to(view: RunView, summary: RunSummary) -> Answer | None:
-    """Return the answer that is stored for the gate; None if there is none, or it cannot be
-    read."""
-    folder = folder_of(view.files)
-    with suppress(StorageError), ExitStack() as stack:
-        data = None if folder is None else stack.enter_context(folder).child(view.files.base + DATA)
-        return None if data is None else read_answer(stack.enter_context(data), summary)
-    return None
+    return GateView(seq, name, state.choices, *told, runs.answer(view))
 
 
 # ── for programs ───────────────────────────────────────────────────────────────────────────────

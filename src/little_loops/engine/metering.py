@@ -70,7 +70,8 @@ def _recorded(
         return acted
     _remember_limit(world.services.environ, command.host, acted.result)
     job = command.job
-    line = _turn(world.loop, run, at.project, command.host, acted.result, began_ms)._replace(
+    root = world.own_request().root  # the project, even if the turn works in one of its worktrees
+    line = _turn(world.loop, run, root, command.host, acted.result, began_ms)._replace(
         id=turn_id(run.run, job.step, job.attempt), model=acted.model or command.host.model
     )
     warning = _append(world.services.environ, line, gate)

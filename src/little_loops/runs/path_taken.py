@@ -8,10 +8,14 @@ from little_loops.fsm.events import (
     ActionComplete,
     ActionInterrupted,
     ActionStart,
+    CheckResult,
     ConditionEval,
     Entry,
     Event,
+    HandoffDetected,
+    JudgeComplete,
     KeepBest,
+    LoopError,
     StateEnter,
     TransitionTaken,
 )
@@ -55,7 +59,8 @@ def visits(entries: Iterable[Entry]) -> list[Visit]:
 def _verdict(event: Event) -> str | None:
     """Return the verdict that an event tells; None if it tells none.
 
-    An action without a condition passes if it exited with 0 and its agent, if any, succeeded.
+    An action without a condition passes if it exited with 0 and its agent, if any, succeeded. The
+    rules of evidence, a judge, a handoff or the end of the run may still give another verdict.
     """
     match event:
         case ActionComplete(result=result):
@@ -63,8 +68,14 @@ def _verdict(event: Event) -> str | None:
             return "pass" if well else "fail"
         case ActionInterrupted():
             return "interrupted"
-        case ConditionEval(result=verdict):
+        case ConditionEval(result=verdict) | CheckResult(verdict=verdict):
             return verdict
+        case JudgeComplete(verdict="fail" | "error" as verdict):
+            return verdict
+        case HandoffDetected():
+            return "handoff"
+        case LoopError(reason=reason) if reason in _ENDED_BY_A_VERDICT:
+            return reason
         case TransitionTaken(reason=reason) if (
             reason.startswith("on_") and reason not in _NO_VERDICTS
         ):
@@ -74,6 +85,8 @@ def _verdict(event: Event) -> str | None:
 
 
 _NO_VERDICTS = ("on_maintain", "on_interrupt")
+# A run ends with one of these as its reason if no transition of the state matches it.
+_ENDED_BY_A_VERDICT = ("error", "timeout", *PROOF_VERDICTS)
 
 
 def measurements(entries: Iterable[Entry]) -> list[float]:

@@ -16,11 +16,12 @@ import gc
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Literal
 
 from little_loops.errors import StorageError, UsageError
-from little_loops.fsm.state import UNTIL, RunSummary
+from little_loops.fsm.gates import open_gate
+from little_loops.fsm.state import UNTIL, Answer, RunSummary
 from little_loops.runs.claims import MAX_PID_BYTES, Blocker, alive, blockers, holders, waiting
 from little_loops.runs.folders import event_log, find_folder, folder_of
 from little_loops.runs.holders import Holder, from_bytes
@@ -247,6 +248,21 @@ class Runs:
 
         stored = read_stored(view.files)
         return stored is not None and stored.run.children is not None
+
+    def answer(self, view: RunView) -> Answer | None:
+        """Return the answer that is stored for the gate of a run that has not continued since; None
+        if there is none, or it cannot be read."""
+        if view.is_alive or view.summary is None or open_gate(view.summary) is None:
+            return None
+        from little_loops.runs.answers import read_answer  # few runs wait at a gate
+
+        with suppress(StorageError), ExitStack() as stack:
+            folder = folder_of(view.files)
+            if folder is None:
+                return None
+            data = stack.enter_context(folder).child(view.files.base + DATA)
+            return None if data is None else read_answer(stack.enter_context(data), view.summary)
+        return None
 
     def has_children(self, view: RunView) -> bool:
         """Return whether a run has started others; reads none of them."""

@@ -5,7 +5,9 @@ Each is a message and a help, as `UsageError` takes them.
 
 from __future__ import annotations
 
+from little_loops.fsm.state import Answer
 from little_loops.records import NamedTuple
+from little_loops.runs.answers import quoted_answer
 
 
 class Refusal(NamedTuple):
@@ -41,6 +43,13 @@ def run_again(name: str) -> Refusal:
 
 def not_at_a_gate(name: str, how: str) -> Refusal:
     return Refusal(f"`{name}` is not waiting at a gate: it {how}")
+
+
+def already_answered(name: str, answer: Answer) -> Refusal:
+    return Refusal(
+        f"`{name}` has already been {quoted_answer(answer)}",
+        f"`ll-loop resume {name}` continues with it",
+    )
 
 
 def not_for_notes(name: str, how: str, *, has_file: bool) -> Refusal:

@@ -12,7 +12,7 @@ from little_loops.fsm.endings import NOTHING_TO_RESUME
 from little_loops.fsm.evidence import has_agent
 from little_loops.fsm.gates import open_gate
 from little_loops.fsm.schema import FSMLoop
-from little_loops.fsm.state import UNFINISHED
+from little_loops.fsm.state import UNFINISHED, Answer
 from little_loops.runs import refusals
 from little_loops.runs.refusals import Refusal
 from little_loops.runs.view import RunView
@@ -20,6 +20,7 @@ from little_loops.terminal.durations import now_ms
 from little_loops.terminal.summaries import clause_of, since
 from little_loops.web.security import Policy
 
+ANSWERS = ("approve", "reject")
 READ_ONLY = "the server was started with `--read-only`"
 NO_EDIT = "loop files cannot be changed here"
 
@@ -33,16 +34,22 @@ def can(verb: str, refusal: Refusal | None) -> dict[str, Any]:
 
 
 def abilities(
-    policy: Policy, view: RunView, machine: FSMLoop | None = None, *, is_newest: bool = True
+    policy: Policy,
+    view: RunView,
+    machine: FSMLoop | None = None,
+    *,
+    is_newest: bool = True,
+    answer: Answer | None = None,
 ) -> list[dict[str, Any]]:
     """Return what can be done with a run; more precisely if its machine is known.
 
-    `is_newest`: no later run has its name.
+    `is_newest`: no later run has its name. `answer`: what its gate has been answered already.
     """
-    return [
-        can(verb, _refusal(policy, verb, check(view, machine, is_newest)))
-        for verb, check in CHECKS.items()
-    ]
+    refused = {verb: check(view, machine, is_newest) for verb, check in CHECKS.items()}
+    if answer is not None:
+        too_late = refusals.already_answered(view.name, answer)
+        refused |= dict.fromkeys(ANSWERS, too_late)
+    return [can(verb, _refusal(policy, verb, why)) for verb, why in refused.items()]
 
 
 def _refusal(policy: Policy, verb: str, found: Refusal | None) -> Refusal | None:

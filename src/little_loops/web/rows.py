@@ -44,7 +44,8 @@ def row(
     """Return a run as a row of a list."""
     summary, now = view.summary, now_ms()
     texts, group = project.runs.texts(view), group_of(view)
-    gate = None if summary is None or view.is_alive else open_gate(summary)
+    answer = project.runs.answer(view)
+    gate = None if summary is None or view.is_alive or answer else open_gate(summary)
     return {
         "key": project.run_key(view),
         "project": project.key,
@@ -77,7 +78,7 @@ def row(
         "forked_from": _fork(view),
         "has_children": project.runs.has_children(view),
         "seq": summary.seq if summary else None,
-        "can": abilities(policy, view, machine, is_newest=is_newest),
+        "can": abilities(policy, view, machine, is_newest=is_newest, answer=answer),
     }
 
 

@@ -19,6 +19,7 @@ from little_loops.fsm.events import (
 from little_loops.fsm.schema import FSMLoop
 from little_loops.receipts.gathering import make_receipt
 from little_loops.reporting.escape import visible
+from little_loops.runs.answers import quoted_answer
 from little_loops.runs.follow import open_events
 from little_loops.runs.scanning import Counts, counts_of
 from little_loops.runs.view import RunDetail, RunView
@@ -87,7 +88,7 @@ def run_detail(site: Site, query: Query) -> Mapping[str, Any]:
         "limits": _no_limits() if machine is None else limits(view, machine),
         **_loop_of(project, view),
         "continuation": texts.continuation,
-        **_gate(view, machine, texts.error),
+        **_gate(project, view, machine, texts.error),
         "worktree": detail.worktree,
         "session_pid": detail.session.pid if detail.session else None,
         "evidence": _evidence(last),
@@ -143,8 +144,14 @@ def _loop_of(project: Project, view: RunView) -> dict[str, Any]:
     return {"file": None, "loop_key": None}
 
 
-def _gate(view: RunView, machine: FSMLoop | None, message: str | None) -> dict[str, Any]:
-    """Return what the gate that a run waits at says, and where it can lead."""
+def _gate(
+    project: Project, view: RunView, machine: FSMLoop | None, message: str | None
+) -> dict[str, Any]:
+    """Return what the gate that a run waits at says, and where it can lead; if it has been answered
+    already, what remains to be done."""
+    if (answer := project.runs.answer(view)) is not None:
+        text = f"it was {visible(quoted_answer(answer))}, but has not continued yet: resume it"
+        return {"gate_message": text, "gate_choices": []}
     state = None
     if machine is not None and view.summary is not None and view.status == "needs_review":
         state = machine.states.get(view.summary.current_state)
