@@ -20,7 +20,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Literal
 
 from little_loops.errors import StorageError, UsageError
-from little_loops.fsm.gates import open_gate
 from little_loops.fsm.state import UNTIL, Answer, RunSummary
 from little_loops.runs.claims import MAX_PID_BYTES, Blocker, alive, blockers, holders, waiting
 from little_loops.runs.folders import event_log, find_folder, folder_of
@@ -252,10 +251,13 @@ class Runs:
     def answer(self, view: RunView) -> Answer | None:
         """Return the answer that is stored for the gate of a run that has not continued since; None
         if there is none, or it cannot be read."""
-        if view.is_alive or view.summary is None or open_gate(view.summary) is None:
+        if view.status != "needs_review" or view.summary is None:
             return None
-        from little_loops.runs.answers import read_answer  # few runs wait at a gate
+        from little_loops.fsm.gates import open_gate  # few runs wait at a gate
+        from little_loops.runs.answers import read_answer
 
+        if open_gate(view.summary) is None:
+            return None
         with suppress(StorageError), ExitStack() as stack:
             folder = folder_of(view.files)
             if folder is None:
