@@ -126,6 +126,65 @@ def test_a_repository_inside_is_not_committed(tree: Tree):
     assert worktrees.unsaved(git_of(tree), str(place)) == ("empty/", "inner/")
 
 
+@pytest.mark.parametrize(
+    "hide",
+    [
+        pytest.param(["update-index", "--skip-worktree", "a.py"], id="skip-worktree"),
+        pytest.param(["update-index", "--assume-unchanged", "a.py"], id="assume-unchanged"),
+        pytest.param(["rm", "-q", "--cached", "a.py"], id="not in the index"),
+        pytest.param(["config", "core.sparseCheckout", "true"], id="sparse"),
+    ],
+)
+def test_what_the_index_of_a_worktree_says_hides_nothing(tree: Tree, hide):
+    place = Path(worktrees.place_of(root(tree), "x", tree.environ))
+    branch(tree, "x", {"new.py": "new\n"})
+    quietly(tree, *hide, cwd=place)
+    (place / "a.py").write_text("changed\n")
+    commit = merging.commit_changes(git_of(tree), str(place), "ll/x", "more\n")
+    assert commit is not None
+    assert files(tree, commit)["a.py"] == "changed\n"
+
+
+def test_a_directory_in_place_of_which_the_index_has_a_repository_is_committed(tree: Tree):
+    place = Path(worktrees.place_of(root(tree), "x", tree.environ))
+    (tree.root / "lib").mkdir()
+    (tree.root / "lib/a.py").write_text("old\n")
+    quietly(tree, "add", "-A")
+    quietly(tree, "-c", "commit.gpgSign=false", "commit", "-qm", "lib")
+    branch(tree, "x", {"new.py": "new\n"})
+    (place / "lib/a.py").write_text("changed\n")
+    quietly(tree, "rm", "-rq", "--cached", "lib", cwd=place)
+    quietly(tree, "update-index", "--add", "--cacheinfo", f"160000,{head(tree)},lib", cwd=place)
+    commit = merging.commit_changes(git_of(tree), str(place), "ll/x", "more\n")
+    assert commit is not None
+    assert files(tree, commit)["lib/a.py"] == "changed\n"
+
+
+@pytest.mark.parametrize("words", [["-c", "mine"], ["--detach"]], ids=["a branch", "detached"])
+@pytest.mark.parametrize("is_committed", [True, False], ids=["committed", "not committed"])
+def test_our_branch_follows_the_one_that_an_agent_has_checked_out(tree: Tree, words, is_committed):
+    place = Path(worktrees.place_of(root(tree), "x", tree.environ))
+    branch(tree, "x", {"new.py": "new\n"})
+    quietly(tree, "switch", "-q", *words, cwd=place)
+    (place / "a.py").write_text("changed\n")
+    if is_committed:
+        quietly(tree, "-c", "commit.gpgSign=false", "commit", "-qam", "agent", cwd=place)
+    commit = merging.commit_changes(git_of(tree), str(place), "ll/x", "more\n")
+    assert commit == quietly(tree, "rev-parse", "ll/x").strip()
+    assert commit is not None
+    assert files(tree, commit)["a.py"] == "changed\n"
+    assert (commit == head(tree, cwd=place)) == is_committed
+
+
+def test_our_branch_follows_none_that_does_not_contain_it(tree: Tree):
+    place = Path(worktrees.place_of(root(tree), "x", tree.environ))
+    branch(tree, "x", {"new.py": "new\n"})
+    quietly(tree, "switch", "-q", "-c", "mine", "main", cwd=place)
+    with pytest.raises(StoreError) as caught:
+        merging.commit_changes(git_of(tree), str(place), "ll/x", "more\n")
+    assert caught.value.message == f"`mine` is checked out in `{place}`, not `ll/x`"
+
+
 def test_without_changes_there_is_nothing_to_commit(tree: Tree):
     place = worktrees.place_of(root(tree), "x", tree.environ)
     worktrees.add(git_of(tree), root(tree), place, "ll/x", head(tree))
@@ -291,6 +350,11 @@ def _put_a_file_in_the_way(tree: Tree) -> None:
     tree.write("new.py", "mine\n")
 
 
+def _ignore_a_file_in_the_way(tree: Tree) -> None:
+    _put_a_file_in_the_way(tree)
+    (tree.top / ".git/info/exclude").write_text("new.py\n")
+
+
 def _switch(tree: Tree) -> None:
     quietly(tree, "branch", "other")
     quietly(tree, "symbolic-ref", "HEAD", "refs/heads/other")
@@ -318,6 +382,12 @@ def _detach(tree: Tree) -> None:
             "The following untracked working tree files would be overwritten by merge: new.py"
             "; move them away first",
             id="an untracked file",
+        ),
+        pytest.param(
+            _ignore_a_file_in_the_way,
+            "The following untracked working tree files would be overwritten by merge: new.py"
+            "; move them away first",
+            id="an ignored file",
         ),
         pytest.param(_switch, "`other` is checked out, not `main`", id="another branch"),
         pytest.param(_detach, "no branch is checked out, not `main`", id="a detached HEAD"),

@@ -227,6 +227,19 @@ def test_what_is_somewhere_else_too_is_removed(change, place):
     assert not there.exists()
 
 
+def test_a_branch_that_is_in_the_way_is_named(place):
+    tree = make(place)
+    shutil.rmtree(tree.top / ".git/hooks")
+    taken = BRANCH.split("/")[0]
+    tree.git("branch", taken)
+    with pytest.raises(StoreError) as caught:
+        add(tree)
+    assert (caught.value.message, caught.value.help) == (
+        f"cannot create the branch `{BRANCH}`, because there is a branch `{taken}`",
+        f"rename it: `git branch -m {taken} NEW_NAME`",
+    )
+
+
 def test_a_worktree_with_another_branch_is_not_replaced(place):
     tree = make(place)
     there = filled(tree)

@@ -19,7 +19,7 @@ from typing import Final, Literal
 from little_loops.errors import StoreError
 from little_loops.records import NamedTuple
 from little_loops.trees.git import Git, GitOutput, version_of, version_text
-from little_loops.trees.worktrees import HEADS, commit_of, run_git, wrong_branch
+from little_loops.trees.worktrees import HEADS, WHOLE, commit_of, run_git, wrong_branch
 
 OLDEST = (2, 38)
 """The first version whose `merge-tree` merges without a work tree."""
@@ -84,19 +84,33 @@ def commit_changes(
     `leave_out` and new repositories, on its branch. Return the commit; None if there is nothing to
     commit.
 
-    `parents` are those of the commit, if not only the current one.
+    `parents` are those of the commit, if not only the current one. If an agent has checked out a
+    branch of its own that contains ours, ours follows it.
     """
     head, before, here = _checked_out(git, place)
-    if here != branch:
-        raise wrong_branch(place, here, branch)
+    tip = head if here == branch else _followed(git, place, branch, here, head)
+    # What the index says is the agent's: flags and entries in it can hide files from `git add`.
+    run_git(git, place, [*WHOLE, "read-tree", head], "read the commit")
     excluded = [f":(top,exclude,literal){path}" for path in _left_out(git, place, leave_out)]
-    run_git(git, place, ["add", "--all", "--", ":/", *excluded], "add the changes")
+    run_git(git, place, [*WHOLE, "add", "--all", "--", ":/", *excluded], "add the changes")
     tree = _text(run_git(git, place, ["write-tree"], "write the tree"))
-    if parents is None and tree == before:
+    if parents is not None or tree != before:
+        commit = _commit(git, place, tree, [head] if parents is None else parents, message)
+    elif head != tip:
+        commit = head
+    else:
         return None
-    commit = _commit(git, place, tree, [head] if parents is None else parents, message)
-    run_git(git, place, ["update-ref", HEADS + branch, commit, head], "move the branch")
+    run_git(git, place, ["update-ref", HEADS + branch, commit, tip], "move the branch")
     return commit
+
+
+def _followed(git: Git, place: str, branch: str, here: str | None, head: str) -> str:
+    """Return the commit of our branch, if the commit that is checked out instead contains it. Raises
+    `StoreError` if it does not."""
+    tip = commit_of(git, place, HEADS + branch)
+    if tip is None or not contains(git, place, head, tip):
+        raise wrong_branch(place, here, branch)
+    return tip
 
 
 def _checked_out(git: Git, place: str) -> tuple[str, str, str | None]:
@@ -269,8 +283,9 @@ def land(
     if head != old:
         return Moved(head)
     # The user's settings must not make it more, or less, than a fast-forward.
-    words = ["merge", "--ff-only", "--no-autostash", "--no-verify-signatures", "--quiet", new]
-    answer = git.change(project, words)
+    words = ["merge", "--ff-only", "--no-autostash", "--no-verify-signatures", "--quiet"]
+    # Git takes ignored files for expendable, but `.env` may be the only copy.
+    answer = git.change(project, [*words, "--no-overwrite-ignore", new])
     if answer.code == 0:
         return Landed(new)
     head = _head(git, project)

@@ -146,10 +146,23 @@ def _create_branch(git: Git, project: str, branch: str, commit: str) -> None:
     if answer.code != 0 and _unlock_branch(git, project, branch):
         answer = git.change(project, words)
     if answer.code != 0 and commit_of(git, project, HEADS + branch) != commit:
+        if (taken := _branch_in_the_way(git, project, branch)) is not None:
+            raise StoreError(
+                f"cannot create the branch `{branch}`, because there is a branch `{taken}`",
+                f"rename it: `git branch -m {taken} NEW_NAME`",
+            )
         raise StoreError(
             f"cannot create the branch `{branch}`: {answer.complaint}",
             f"`git branch -m {branch} NAME` renames the one that exists",
         )
+
+
+def _branch_in_the_way(git: Git, project: str, branch: str) -> str | None:
+    """Return the branch whose name is a directory of this one's name (`ll` for `ll/fix/…`), if there
+    is one: git cannot have both."""
+    parts = branch.split("/")
+    above = ("/".join(parts[:count]) for count in range(1, len(parts)))
+    return next((one for one in above if commit_of(git, project, HEADS + one)), None)
 
 
 def _unlock_branch(git: Git, project: str, branch: str) -> bool:
