@@ -226,7 +226,7 @@ MEANINGS = {
     "ends_run": "the loop's `on_handoff: terminate` ends the run here",
     "error": "the error message",
     "estimated": "the cost is an estimate, because the turn was interrupted or lost, or belongs to a spawned session",
-    "evidence": "`on`, `off`, or why no evidence is recorded; for `loop_complete`: `verified`, `unchecked`, `stale` (files changed since the last check passed), `off`, or why none is recorded",
+    "evidence": "`on`, `off`, or why no evidence is recorded; for `loop_complete`: `verified`, `unchecked`, `stale` (files changed since the last check passed), `merged` (with later commits, and not checked since), `failed` (no check passed), `off`, or why none is recorded",
     "exit_code": "the exit code; null if there was none",
     "failed": "paths that could not be restored, each with the reason",
     "failure": "why the action could not be started",

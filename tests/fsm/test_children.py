@@ -479,6 +479,30 @@ def told_with(inner: dict[str, Any], tampering: str, writes: str, outcome: Child
     return told(of)
 
 
+@pytest.mark.parametrize(
+    ("inner", "writes", "strict", "ends"),
+    [
+        pytest.param(CHECKED, "src/a", False, ("completed", "stale"), id="changed"),
+        pytest.param(CHECKED, "src/a", True, ("failed", "stale_evidence"), id="strict"),
+        pytest.param(WITHIN, "src/a", False, ("completed", "stale"), id="further down"),
+        pytest.param(CHECKED, None, True, ("completed", "unchecked"), id="not changed"),
+        pytest.param(UNCHECKED, "src/a", True, ("completed", "unchecked"), id="no check"),
+    ],
+)
+def test_a_pass_of_an_inner_loop_becomes_stale_if_files_change_later(inner, writes, strict, ends):
+    states = {
+        "types": {"loop": {"name": "fix-types", **inner}, "on_pass": "notes", "on_fail": "bad"},
+        "notes": {"action": "/notes", "next": "done"},
+        "done": {"terminal": True},
+        "bad": {"terminal": True, "outcome": "failure"},
+    }
+    turn = Says(0, writes={} if writes is None else {writes: "1"}, agent="success")
+    of = world(Says(), PASSED, turn, states=states, evidence={"strict": strict})
+    begin(of, evidence="on")
+    last = of.log[-1]
+    assert (last["status"], last.get("evidence") or last["reason"]) == ends
+
+
 # ── limits and evidence ────────────────────────────────────────────────────────────────────────
 
 

@@ -8,9 +8,14 @@ from typing import Any
 import pytest
 
 from little_loops.fsm.commands import Job, RunAgent, RunShell
-from little_loops.fsm.evidence import needs_evidence, turned_off, wants_evidence
+from little_loops.fsm.evidence import (
+    merged_with_others,
+    needs_evidence,
+    turned_off,
+    wants_evidence,
+)
 from little_loops.fsm.schema import Evidence, FSMLoop
-from little_loops.fsm.state import Limits, SignalLine
+from little_loops.fsm.state import Limits, LoopState, SignalLine, Train, Workspace
 from tests.fsm.scripted import Crash, Says, ScriptedWorld, Stop, begin, cut, go_on, told
 
 AGENT: dict[str, Any] = {"agent": "success"}
@@ -957,6 +962,33 @@ def test_the_limit_of_stalls_can_be_given_for_a_resume():
 def test_a_completed_run_says_what_it_can_show(world: ScriptedWorld, evidence: str):
     begin(world, evidence="on")
     assert world.log[-1]["evidence"] == evidence
+
+
+def test_a_run_that_is_resumed_in_its_success_state_says_that_no_check_passed():
+    world = goal(1, agent(), 1, stall_after=1)
+    begin(world, evidence="on")
+    go_on(world, [], from_state="done")
+    assert (world.log[-1]["status"], world.log[-1]["evidence"]) == ("completed", "failed")
+
+
+@pytest.mark.parametrize(
+    ("merged", "head", "check", "is_merged"),
+    [
+        pytest.param(("g",), "later", None, True, id="with later commits"),
+        pytest.param(("g",), "base", None, False, id="with nothing else"),
+        pytest.param(("g",), "later", "make test", False, id="and checked"),
+        pytest.param((), "later", None, False, id="not merged"),
+    ],
+)
+def test_what_a_merge_adds_is_not_verified(merged, head, check, is_merged):
+    given = {"merge": "merge"} | ({} if check is None else {"check": check})
+    loop = goal(loop={"worktree": given}).loop
+    run = LoopState("r", "g", "done", "", "")
+    assert not merged_with_others(loop, run)
+    train = Train("base", "main", head, head, merged)
+    run = run._replace(train=train, workspace=Workspace("w", "ll/g", "base", "main"))
+    assert merged_with_others(loop, run) is is_merged
+    assert not merged_with_others(goal().loop, run)
 
 
 def test_a_run_without_evidence_says_why():

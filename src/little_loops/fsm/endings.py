@@ -209,10 +209,16 @@ def _nothing_done(loop: FSMLoop, run: LoopState) -> bool:
 
 
 def evidence_of(loop: FSMLoop, run: LoopState, ending: Ending) -> str | None:
-    """Return the evidence of a completed run: `verified`, `stale`, `unchecked` (no shell check
-    passed), or why it is off. None if the run did not complete, or never had evidence."""
+    """Return the evidence of a completed run: `verified`, `stale`, `merged` (with other commits, and
+    not checked since), `failed` (no check passed), `unchecked` (there is no shell check), or why it
+    is off. None if the run did not complete, or never had evidence."""
     # Most users of this table do not need the rules of evidence.
-    from little_loops.fsm.evidence import has_shell_pass, is_stale
+    from little_loops.fsm.evidence import (
+        has_shell_pass,
+        is_stale,
+        merged_with_others,
+        no_check_passed,
+    )
 
     trees = run.trees
     if trees is None or ending.status != "completed":
@@ -221,6 +227,10 @@ def evidence_of(loop: FSMLoop, run: LoopState, ending: Ending) -> str | None:
         return trees.off
     if is_stale(loop, run, trees):
         return "stale"
+    if merged_with_others(loop, run):
+        return "merged"
+    if no_check_passed(loop, run, trees):
+        return "failed"
     return "verified" if has_shell_pass(loop, run, trees) else "unchecked"
 
 

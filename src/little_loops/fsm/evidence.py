@@ -294,9 +294,14 @@ def never_settles(trees: Trees) -> Judgement | None:
 
 
 def latest_agent_pass(loop: FSMLoop, run: LoopState, trees: Trees) -> CheckRecord | None:
-    """Return the last pass of an agent's check, which is never repeated. None if there is none, or
-    if a shell check is confirmed in a clean copy instead."""
-    passed = {name: record for name, record in trees.checks.items() if record.verdict in PASSED}
+    """Return the last pass of an agent's check, or of runs with checks that a state started: these
+    are never repeated. None if there is none, or if a shell check is confirmed in a clean copy
+    instead."""
+    passed = {
+        name: record
+        for name, record in trees.checks.items()
+        if record.verdict in PASSED and _can_prove(loop.states[name])
+    }
     by_shell = {name for name in passed if is_shell_check(loop, run, name)}
     if by_shell and loop.evidence.clean:
         return None
@@ -304,10 +309,29 @@ def latest_agent_pass(loop: FSMLoop, run: LoopState, trees: Trees) -> CheckRecor
     return max(found, key=lambda record: (record.step, record.attempt), default=None)
 
 
+def _can_prove(state: StateConfig) -> bool:
+    return state.check or any(map(_has_check, loops_started_by(state)))
+
+
 def has_shell_pass(loop: FSMLoop, run: LoopState, trees: Trees) -> bool:
     """Return whether a shell check passed, on this tree or an earlier one."""
     checks = [name for name in trees.checks if is_shell_check(loop, run, name)]
     return any(trees.checks[name].verdict in PASSED for name in checks)
+
+
+def no_check_passed(loop: FSMLoop, run: LoopState, trees: Trees) -> bool:
+    """Return whether shell checks ran and none of them passed, as after `resume --from done`."""
+    checks = [name for name in trees.checks if is_shell_check(loop, run, name)]
+    return bool(checks) and not has_shell_pass(loop, run, trees)
+
+
+def merged_with_others(loop: FSMLoop, run: LoopState) -> bool:
+    """Return whether the run's branch was merged with commits that it did not begin with, and no
+    check has judged the result."""
+    train = run.train
+    if train is None or run.workspace is None or loop.worktree is None or not train.merged:
+        return False
+    return train.head != run.workspace.base and loop.worktree.check is None
 
 
 def is_stale(loop: FSMLoop, run: LoopState, trees: Trees) -> bool:
@@ -331,10 +355,7 @@ def why_runs_prove_nothing(run: LoopState, state: StateConfig) -> str | None:
 
 
 def _has_check(loop: FSMLoop) -> bool:
-    return any(
-        state.check or any(map(_has_check, loops_started_by(state)))
-        for state in loop.states.values()
-    )
+    return any(map(_can_prove, loop.states.values()))
 
 
 # ── rules 5 and 6: flaky and stalled checks ────────────────────────────────────────────────────

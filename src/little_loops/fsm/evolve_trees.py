@@ -95,6 +95,7 @@ def _apply_movement(run: LoopState, trees: Trees, event: Event) -> Trees:
                 headed = Move(run.current_state, run.entered_by or "", passed=run.at_limit)
             return trees._replace(place=event.place, headed=headed, finding=None)
         case TransitionTaken():
+            trees = _passed_runs(run, trees)
             return trees._replace(place="here", headed=None, finding=None)
         case StateEnter():
             return trees._replace(unsettled=0)
@@ -112,6 +113,26 @@ def _apply_movement(run: LoopState, trees: Trees, event: Event) -> Trees:
             return trees._replace(reference=None)  # other paths may be protected now
         case _:
             return trees
+
+
+def _passed_runs(run: LoopState, trees: Trees) -> Trees:
+    """Remember the tree on which the runs that a state started have passed, as for an agent's
+    check: it is not repeated, but becomes stale."""
+    name = run.current_state
+    result, known = run.captured.get(name), trees.checks.get(name)
+    if result is None or result.verdict not in PASSED:
+        return trees
+    if known is not None and (known.step, known.attempt) == (run.step, run.attempt):
+        return trees  # an agent's check
+    record = CheckRecord(
+        result.verdict,
+        run.step,
+        run.attempt,
+        trees.before or "",
+        trees.tree or "",
+        trees.project or "",
+    )
+    return trees._replace(checks={**trees.checks, name: record})
 
 
 def _judge(trees: Trees, event: JudgeStart | JudgeComplete) -> Trees:

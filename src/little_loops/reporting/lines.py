@@ -505,6 +505,8 @@ def machinery_of(loop: FSMLoop) -> frozenset[str]:
 _PROOF = {
     "verified": "Verified on tree {tree}; for a receipt: ll-loop receipt {run}",
     "stale": "Not verified: {changed} since the last check passed",
+    "merged": "Not verified: it was merged with later commits, and no `check` of the worktree ran",
+    "failed": "Not verified: no check has passed",
     "off": "Not verified: evidence is off",
 }
 
