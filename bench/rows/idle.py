@@ -38,6 +38,7 @@ def rows(setting: Setting) -> list[Question]:
         bar=12,
         beyond=8,
         others=(Reading("python, asleep", partial(memory_of_python, setting, project)),),
+        comparable=True,
     )
     awake = Gauge(
         13,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from hypothesis import strategies as st
 
 from little_loops.fsm.plain import hints
+from little_loops.light_typing import Annotated, Any, Literal, get_args, get_origin
 
 NUMBERS = st.integers(-(10**12), 10**12)
 TEXTS = st.text(max_size=5)
@@ -30,7 +30,7 @@ ANYTHING = st.recursive(
 @cache
 def records(kind: Any) -> st.SearchStrategy[Any]:
     """Records of a class or of a union of classes; each field may be its default."""
-    if get_origin(kind) in (Union, UnionType):
+    if isinstance(kind, UnionType):
         return st.one_of([records(each) for each in get_args(kind)])
     fields = []
     for name, note in hints(kind).items():
@@ -49,7 +49,7 @@ def values(note: Any) -> st.SearchStrategy[Any]:
         return SCALARS[note]
     if origin is Annotated:
         return values(inner[0])
-    if origin in (Union, UnionType):
+    if isinstance(note, UnionType):
         return st.one_of([values(each) for each in inner])
     if origin is tuple:
         return st.lists(st.deferred(lambda: values(inner[0])), max_size=2).map(tuple)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from little_loops.authoring.yaml.scalars import notation, resolve
 from little_loops.fsm.schema import FSMLoop
+from little_loops.light_typing import Any
 
 LONGEST_FLOW = 80
 _PLAIN = re.compile(

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any
 
 from little_loops.authoring.texts import values
 from little_loops.fsm.actions import Action, is_agents, parse_action
 from little_loops.fsm.schema import FSMLoop
+from little_loops.light_typing import Any
 from little_loops.templates.render import TemplateError, Unresolved
 from little_loops.templates.splice import LONGEST, Spliced, spliced, written
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from little_loops.authoring.load import load, load_data
 from little_loops.errors import DefinitionError, Problem
 from little_loops.fsm.schema import FSMLoop
+from little_loops.light_typing import Any
 
 
 def compile_paradigm(definition: Mapping[str, Any]) -> FSMLoop:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
 from little_loops.authoring.branch_view import unfolded
 from little_loops.authoring.fields.kinds import (
@@ -40,6 +39,7 @@ from little_loops.authoring.yaml.nodes import List, Map, MapEntry, Mark, Node, T
 from little_loops.authoring.yaml.places import Places, Source
 from little_loops.errors import Problem
 from little_loops.fsm.schema import FSMLoop
+from little_loops.light_typing import TYPE_CHECKING, Any
 from little_loops.records import NamedTuple
 
 if TYPE_CHECKING:

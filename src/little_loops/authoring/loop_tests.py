@@ -9,7 +9,6 @@ Not here: running a test (`engine.loop_tests`), finding test files (`definitions
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, get_args
 
 from little_loops.authoring.fields.kinds import (
     LARGEST_CODE,
@@ -40,6 +39,7 @@ from little_loops.fsm.joins import OUTCOME_OF_ENDING
 from little_loops.fsm.schema import FSMLoop, StateConfig, worktree_of
 from little_loops.fsm.state import Status
 from little_loops.fsm.values import author_context
+from little_loops.light_typing import Any, get_args
 from little_loops.records import NamedTuple
 from little_loops.templates.render import TemplateError, Unresolved
 

@@ -9,7 +9,6 @@ Not here: finding the file of a loop (`definitions.loading` passes a function fo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
 
 from little_loops.authoring.fields.read_values import INVALID
 from little_loops.authoring.messages import did_you_mean, shown
@@ -17,6 +16,7 @@ from little_loops.authoring.yaml.nodes import Map, Node, Text
 from little_loops.errors import Problem
 from little_loops.fsm.schema import FSMLoop, StateConfig
 from little_loops.fsm.scope import contains
+from little_loops.light_typing import TYPE_CHECKING, Any
 from little_loops.templates.render import TemplateError, Unresolved
 from little_loops.templates.splice import Data, as_text, is_data, spliced
 

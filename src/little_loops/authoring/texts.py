@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from little_loops.fsm.schema import (
     PROOF_VERDICTS,
@@ -17,6 +16,7 @@ from little_loops.fsm.schema import (
     StateConfig,
     host_variable,
 )
+from little_loops.light_typing import Any
 from little_loops.records import NamedTuple
 
 Path = tuple[str | int, ...]

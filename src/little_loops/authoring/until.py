@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from little_loops.fsm.actions import is_agents, parse_action
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import UNTIL
 from little_loops.fsm.values import seconds_text
+from little_loops.light_typing import Any
 from little_loops.records import NamedTuple
 
 SHELL = "$ "

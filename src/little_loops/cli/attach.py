@@ -13,7 +13,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from time import sleep
-from typing import assert_never
 
 from little_loops.cli.crashes import report_crashes
 from little_loops.cli.foreground import JsonScreen, LastLine, live_wanted
@@ -24,6 +23,7 @@ from little_loops.errors import OK
 from little_loops.fsm.codec import to_record
 from little_loops.fsm.events import Entry
 from little_loops.fsm.schema import DEFAULT_ITERATIONS, FSMLoop
+from little_loops.light_typing import assert_never
 from little_loops.reporting.lines import PlainLines, machinery_of
 from little_loops.reporting.masking import Masker
 from little_loops.reporting.observers import Observer

@@ -10,7 +10,6 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 from little_loops.engine.lifecycle import RunOutcome, RunRequest, start
 from little_loops.engine.local_world import Services
@@ -18,6 +17,7 @@ from little_loops.engine.request_data import request_from
 from little_loops.errors import LittleLoopsError
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import LoopState
+from little_loops.light_typing import Any
 from little_loops.runs.layout import RunFiles
 from little_loops.system.detached import Parent
 from little_loops.system.plain_files import open_plain

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 from little_loops.cli.foreground import Show
 from little_loops.engine.lifecycle import RunRequest, nested_request
 from little_loops.engine.request_data import request_to
 from little_loops.fsm.schema import FSMLoop
+from little_loops.light_typing import Any
 from little_loops.reporting.escape import visible
 from little_loops.system.detached import launch
 from little_loops.terminal.console import print_json, say, talk

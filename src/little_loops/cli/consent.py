@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
 
 from little_loops.definitions.agent_programs import missing_agent, refusal
 from little_loops.definitions.consent import actions_needing_consent
 from little_loops.errors import UsageError
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.timestamps import timestamp
+from little_loops.light_typing import TYPE_CHECKING, Any
 from little_loops.reporting.escape import visible
 from little_loops.system.clock import wall_ms
 from little_loops.terminal.console import can_ask, talk

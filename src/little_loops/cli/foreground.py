@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from errno import EIO, EPIPE
-from typing import TYPE_CHECKING, TextIO, cast
 
 from little_loops.engine.lifecycle import RunOutcome
 from little_loops.engine.local_world import Services
@@ -18,6 +17,7 @@ from little_loops.fsm.events import ActionStart, Entry, FinalEvent, KeepBest, Re
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import LoopState
 from little_loops.fsm.values import written_env
+from little_loops.light_typing import TYPE_CHECKING, TextIO, cast
 from little_loops.records import NamedTuple
 from little_loops.reporting.escape import visible
 from little_loops.reporting.lines import PlainLines, machinery_of

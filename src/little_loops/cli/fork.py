@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
 
 from little_loops.cli.options import (
     WatchArgs,
@@ -20,6 +19,7 @@ from little_loops.cli.undo import tree_of_step
 from little_loops.definitions.loading import context_overrides, load_variant, with_host
 from little_loops.engine.forking import ForkRequest, MadeFork, make_fork
 from little_loops.errors import OK, UsageError
+from little_loops.light_typing import TYPE_CHECKING, Any
 from little_loops.receipts.run_trees import kept_trees_of
 from little_loops.reporting.escape import visible
 from little_loops.runs import refusals

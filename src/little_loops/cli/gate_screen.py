@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from little_loops.errors import LittleLoopsError
 from little_loops.fsm.events import ActionComplete, CheckResult, Entry, Tree
 from little_loops.fsm.gates import open_gate
 from little_loops.fsm.schema import PASS
 from little_loops.fsm.state import Answer, Changed
+from little_loops.light_typing import Any
 from little_loops.receipts.run_trees import trees_of
 from little_loops.records import NamedTuple
 from little_loops.reporting.escape import visible

@@ -7,9 +7,9 @@ with the conflict: neither can be run by that name.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from little_loops.definitions.loop_entries import LoopEntry, entry_of, resolve_duplicates
+from little_loops.light_typing import Any
 from little_loops.reporting.escape import visible
 from little_loops.runs.project import loop_files
 from little_loops.runs.reading import Runs

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
-from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 from little_loops.cli.commands import VERBS
+from little_loops.light_typing import Any, ClassVar, Literal, Self, TypeAlias
 from little_loops.records import NamedTuple
 
 MOST_USD = 1e6

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import BinaryIO
-
 from little_loops.definitions.loading import shown_path
 from little_loops.errors import LittleLoopsError
+from little_loops.light_typing import BinaryIO
 from little_loops.system.plain_files import writing
 
 

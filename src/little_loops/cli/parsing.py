@@ -8,10 +8,10 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
 
 from little_loops.cli.options import Args, BadValue, Option
 from little_loops.errors import UsageError
+from little_loops.light_typing import Any, NoReturn
 from little_loops.terminal import paint
 from little_loops.terminal.console import columns_of, say
 

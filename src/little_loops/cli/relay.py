@@ -11,9 +11,9 @@ import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, BinaryIO, NoReturn
 
 from little_loops.errors import UsageError
+from little_loops.light_typing import Any, BinaryIO, NoReturn
 from little_loops.relay.call import Call
 from little_loops.relay.record import marked_at
 from little_loops.relay.turns import perform

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from little_loops.cli.consent import skip_permissions
 from little_loops.cli.foreground import Show, carry_out
@@ -27,6 +26,7 @@ from little_loops.errors import OK, DefinitionError, Problem, UsageError
 from little_loops.fsm.endings import not_resumable
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import Limits
+from little_loops.light_typing import TYPE_CHECKING
 from little_loops.records import NamedTuple
 from little_loops.reporting.escape import visible
 from little_loops.runs.project import find_project

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
 
 from little_loops.cli.foreground import Show, carry_out
 from little_loops.cli.options import (
@@ -26,6 +25,7 @@ from little_loops.errors import UsageError
 from little_loops.fsm.evidence import has_agent
 from little_loops.fsm.schema import HOST_NAMES, FSMLoop, Worktree, keeper_of
 from little_loops.fsm.state import UNFINISHED, Limits
+from little_loops.light_typing import Any, Literal
 from little_loops.runs.project import find_project, run_name
 from little_loops.runs.stored_run import current
 from little_loops.terminal.console import can_ask

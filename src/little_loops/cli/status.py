@@ -6,11 +6,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
 
 from little_loops.cli.crashes import report_crashes
 from little_loops.cli.options import OutputArgs, count, flag, operand
 from little_loops.errors import OK, UsageError
+from little_loops.light_typing import TYPE_CHECKING, Any
 from little_loops.reporting.escape import visible
 from little_loops.runs.project import find_project
 from little_loops.runs.reading import Runs

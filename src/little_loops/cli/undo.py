@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from little_loops.cli.options import OutputArgs, flag, operand, positive, value
 from little_loops.cli.run_views import view_of
@@ -12,6 +11,7 @@ from little_loops.engine.undo_runs import undoing
 from little_loops.errors import FAILED, OK, ConflictError, UsageError
 from little_loops.fsm.path_text import path_text
 from little_loops.fsm.step_trees import has_step, project_before, trees_after
+from little_loops.light_typing import TYPE_CHECKING
 from little_loops.receipts.run_trees import kept_trees_of
 from little_loops.runs import refusals
 from little_loops.runs.project import find_project

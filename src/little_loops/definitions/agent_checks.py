@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from little_loops.authoring.branch_view import unfolded
 from little_loops.authoring.filling import Filling
@@ -16,6 +15,7 @@ from little_loops.errors import Place, Problem
 from little_loops.fsm.actions import Agent, Builtin, Loop, Shell
 from little_loops.fsm.schema import FSMLoop, HostOptions, item_hosts, with_host_name
 from little_loops.fsm.turn_hosts import completed, judge_host
+from little_loops.light_typing import TYPE_CHECKING
 from little_loops.templates.splice import is_data
 
 if TYPE_CHECKING:

@@ -7,13 +7,13 @@ there is no agent to fix what it finds.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from little_loops.errors import UsageError
 from little_loops.fsm.actions import action_of, is_agents
 from little_loops.fsm.schema import FSMLoop, HostOptions, StateConfig, acting_states
 from little_loops.fsm.turn_hosts import hosts_of, judge_host
 from little_loops.fsm.values import author_context
+from little_loops.light_typing import Any
 from little_loops.records import NamedTuple
 from little_loops.templates.render import TemplateError, Unresolved, splice
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any
 
 from little_loops.fsm.schema import FSMLoop, HostOptions, StateConfig
 from little_loops.fsm.values import author_context
 from little_loops.hosts.command_files import command_name, find_command_file, read_command
+from little_loops.light_typing import Any
 from little_loops.templates.render import splice
 
 Settings = tuple[tuple[str, str], ...]

@@ -9,13 +9,13 @@ Not here: asking for it (`cli.consent`), where it is kept (`trust`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
 
 from little_loops.definitions.agent_programs import given_to_child
 from little_loops.fsm.actions import Agent, Builtin, Loop, Shell, action_of
 from little_loops.fsm.schema import FSMLoop, StateConfig, acting_states
 from little_loops.fsm.turn_hosts import hosts_of, judge_host
 from little_loops.fsm.values import author_context
+from little_loops.light_typing import TYPE_CHECKING, Any
 from little_loops.templates.render import TemplateError, Unresolved
 
 if TYPE_CHECKING:

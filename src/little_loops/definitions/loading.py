@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
 
 from little_loops.authoring.branch_view import unfolded
 from little_loops.authoring.filling import Filling
@@ -16,6 +15,7 @@ from little_loops.authoring.yaml.places import Places, Source
 from little_loops.definitions.settings import host_given, mentions_evidence, with_settings
 from little_loops.errors import DefinitionError, Problem, UnknownLoop, UsageError
 from little_loops.fsm.schema import FSMLoop, has_worktree, with_child_loops
+from little_loops.light_typing import Any
 from little_loops.records import NamedTuple
 from little_loops.runs.config_files import LARGEST
 from little_loops.runs.project import (

@@ -7,12 +7,12 @@ Commands handle their flags; everything else is applied here, once, when a loop 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from little_loops.authoring.load import Definition, load_data
 from little_loops.authoring.yaml.places import Places
 from little_loops.errors import UsageError
 from little_loops.fsm.schema import PROOF_VERDICTS, Evidence, FSMLoop, HostOptions, keeper_of
+from little_loops.light_typing import Any
 from little_loops.runs.config_files import NOTIFY, TREES, read_mapping
 from little_loops.runs.config_files import project_config as project_config
 from little_loops.runs.config_files import user_config as user_config

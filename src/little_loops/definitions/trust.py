@@ -13,9 +13,9 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
 
 from little_loops.errors import StorageError
+from little_loops.light_typing import Any
 from little_loops.records import NamedTuple
 from little_loops.system.files import Folder, to_json
 from little_loops.system.lock_files import guarded

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from little_loops.authoring.load import Definition
 from little_loops.errors import Problem, StoreError
 from little_loops.fsm.schema import has_worktree
+from little_loops.light_typing import Any
 from little_loops.trees.git import find_git
 from little_loops.trees.merging import check_git
 from little_loops.trees.repository_files import repository_of

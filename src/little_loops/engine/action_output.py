@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any
 
 from little_loops.engine.action_process import Workplace
 from little_loops.engine.resolve import without_newline
 from little_loops.fsm.colour_codes import without_colours
 from little_loops.fsm.commands import Job
 from little_loops.fsm.state import CutBy, FileRef, Result
+from little_loops.light_typing import Any
 from little_loops.runs.output_files import INLINE, Output, RunOutput, trim
 from little_loops.system import process
 from little_loops.system.files import Folder, to_json

@@ -12,12 +12,12 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
-from typing import TYPE_CHECKING, Protocol
 
 from little_loops.fsm.commands import Job
 from little_loops.fsm.signals import SIGNALS
 from little_loops.fsm.state import CutBy, LoopState, SignalLine
 from little_loops.fsm.variables import SESSION_VARIABLES
+from little_loops.light_typing import TYPE_CHECKING, Protocol
 from little_loops.records import NamedTuple
 from little_loops.reporting.observers import Observer
 from little_loops.runs.layout import CONTINUE

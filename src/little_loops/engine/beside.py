@@ -13,9 +13,9 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import IO
 
 from little_loops.fsm.colour_codes import without_colours
+from little_loops.light_typing import IO
 from little_loops.records import NamedTuple
 from little_loops.system.process_tree import marks_of
 

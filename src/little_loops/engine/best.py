@@ -5,13 +5,12 @@ Not here: which change that is (`fsm.best`), how files are restored (`trees.stor
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from little_loops.engine.evidence import tampered_since, with_trees
 from little_loops.engine.run_trees import RunTrees
 from little_loops.fsm.commands import RestoreBest
 from little_loops.fsm.happenings import Happening, PathsRestored
 from little_loops.fsm.path_text import path_text
+from little_loops.light_typing import TYPE_CHECKING
 from little_loops.trees.model import Snapshot
 
 if TYPE_CHECKING:

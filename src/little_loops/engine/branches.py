@@ -12,7 +12,6 @@ import json
 import os
 from contextlib import suppress
 from itertools import islice
-from typing import TYPE_CHECKING, Any
 
 from little_loops.engine.action_output import kept_output, output_at
 from little_loops.errors import StorageError
@@ -30,6 +29,7 @@ from little_loops.fsm.commands import FindBranches, GatherChildren
 from little_loops.fsm.happenings import BranchesFound
 from little_loops.fsm.schema import Branches
 from little_loops.fsm.state import BranchCount, Children, LoopState, Result
+from little_loops.light_typing import TYPE_CHECKING, Any
 from little_loops.records import NamedTuple
 from little_loops.runs.child_runs import files_of, outcome_of_run, used_by_children
 from little_loops.runs.layout import output_stem

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
 
 from little_loops.engine.action_process import Workplace, inherited
 from little_loops.engine.drive import drive, new_run
@@ -38,6 +37,7 @@ from little_loops.fsm.machine import Step
 from little_loops.fsm.protection import protected_by
 from little_loops.fsm.schema import FSMLoop, StateConfig
 from little_loops.fsm.state import LoopState, Note, Result
+from little_loops.light_typing import Any, Literal
 from little_loops.records import NamedTuple
 from little_loops.system import process_tree
 from little_loops.system.clock import RunClock

@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING, Any, get_args
 
 from little_loops import __version__
 from little_loops.engine import lifecycle
@@ -36,6 +35,7 @@ from little_loops.fsm.schema import ChildLimits, FSMLoop, StateConfig, Worktree,
 from little_loops.fsm.spending import owed
 from little_loops.fsm.state import Limits, LoopState
 from little_loops.fsm.values import written_env
+from little_loops.light_typing import TYPE_CHECKING, Any, get_args
 from little_loops.records import NamedTuple
 from little_loops.reporting.held_end import Mark, WithVerdict
 from little_loops.reporting.lines import PlainLines

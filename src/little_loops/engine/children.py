@@ -17,7 +17,6 @@ import signal
 import time
 from collections import deque
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
 
 from little_loops.engine.child_run import ChildSpec, run_child
 from little_loops.engine.resolve import Values
@@ -37,6 +36,7 @@ from little_loops.fsm.limits import cost_allowed_usd
 from little_loops.fsm.schema import StateConfig
 from little_loops.fsm.state import Children, ChildResult, FileRef, LeftOut, LoopState, Result
 from little_loops.fsm.train import branch_of, result_of
+from little_loops.light_typing import TYPE_CHECKING, Any
 from little_loops.records import NamedTuple
 from little_loops.runs.child_runs import (
     end_child,

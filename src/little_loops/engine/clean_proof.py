@@ -14,11 +14,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from signal import SIGTERM
 from time import monotonic
-from typing import Literal, Protocol
 from uuid import uuid4
 
 from little_loops.engine.action_process import inherited
 from little_loops.errors import StorageError, StoreError
+from little_loops.light_typing import Literal, Protocol
 from little_loops.records import NamedTuple
 from little_loops.reporting.escape import visible
 from little_loops.system import process

@@ -10,7 +10,6 @@ Not here: decisions (`machine`), processes and files (`local_world`), the librar
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
 
 from little_loops.fsm.commands import Command, Ending, Finish
 from little_loops.fsm.events import Entry, LoopStart
@@ -20,6 +19,7 @@ from little_loops.fsm.machine import Step, advance
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import Limits, LoopState, Note, Result, SignalLine
 from little_loops.fsm.timestamps import Moment
+from little_loops.light_typing import Any, Protocol
 from little_loops.records import NamedTuple
 
 NO_LIMITS = Limits()

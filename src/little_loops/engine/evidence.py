@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from little_loops.engine.run_trees import SNAPSHOT_S, RunTrees
 from little_loops.errors import StorageError, StoreError
@@ -24,6 +23,7 @@ from little_loops.fsm.happenings import (
 )
 from little_loops.fsm.path_text import listed_paths, path_text
 from little_loops.fsm.state import Changed
+from little_loops.light_typing import TYPE_CHECKING
 from little_loops.system.own_command import path_with_own_command
 from little_loops.trees import model
 from little_loops.trees.git import Interrupted

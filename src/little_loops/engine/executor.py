@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import weakref
 from signal import SIGTERM
-from typing import Any
 
 from little_loops.authoring.library import checked
 from little_loops.engine.default_runner import DefaultActionRunner as DefaultActionRunner
@@ -22,6 +21,7 @@ from little_loops.fsm.plain import encode
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.signal_detector import SignalDetector
 from little_loops.fsm.state import LoopState
+from little_loops.light_typing import Any
 from little_loops.records import NamedTuple
 from little_loops.system.stops import StopFlag
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
 
 from little_loops.engine.drive import drive
 from little_loops.fsm.commands import Command
@@ -26,6 +25,7 @@ from little_loops.fsm.machine import Step
 from little_loops.fsm.recorded import NotRecorded, Recording, Unexpected
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import LoopState, Note
+from little_loops.light_typing import Any
 from little_loops.records import NamedTuple
 from little_loops.reporting.masking import MASK
 from little_loops.runs.recordings import RecordedRun

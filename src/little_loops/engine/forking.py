@@ -14,7 +14,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
 
 from little_loops.engine.lifecycle import new_run_id
 from little_loops.engine.pinned_start import PinnedStart
@@ -29,6 +28,7 @@ from little_loops.fsm.reversal import Version, plan_reversal
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import FORK
 from little_loops.fsm.timestamps import timestamp
+from little_loops.light_typing import Any
 from little_loops.receipts.run_trees import TreesAndRules
 from little_loops.records import NamedTuple
 from little_loops.runs import storage

@@ -14,7 +14,6 @@ import os
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from little_loops.engine.action_process import Workplace
 from little_loops.engine.local_world import LocalWorld
@@ -24,6 +23,7 @@ from little_loops.fsm.commands import Admit
 from little_loops.fsm.happenings import Admitted, Denied, Happening, Queued, StopAsked
 from little_loops.fsm.ledger import AgentTurn, Reservation, session_id, turn_id
 from little_loops.fsm.state import AgentWaitKind, LoopState
+from little_loops.light_typing import TYPE_CHECKING
 from little_loops.records import NamedTuple
 from little_loops.runs.claims import nesting
 from little_loops.spending.reservations import Reserved, reserve

@@ -6,13 +6,13 @@ Not here: what a run file lacks (`runs.imported`), values at run time (`resolve`
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from little_loops.engine.resolve import Values, condition_sources
 from little_loops.errors import UsageError
 from little_loops.fsm.evidence import trees_of
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import Children, LoopState
+from little_loops.light_typing import Any
 from little_loops.runs.child_runs import unfinished_children
 from little_loops.runs.imported import Imported, read_imported
 from little_loops.runs.layout import RunFiles

@@ -16,13 +16,13 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import Any, Final
 
 from little_loops.errors import StoreError
 from little_loops.fsm.evidence import tampering_of
 from little_loops.fsm.schema import Evidence
 from little_loops.fsm.scope import overlaps
 from little_loops.fsm.state import Blame
+from little_loops.light_typing import Any, Final
 from little_loops.records import NamedTuple
 from little_loops.runs import holders as processes
 from little_loops.runs.claims import holders

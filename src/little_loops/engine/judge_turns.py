@@ -9,7 +9,6 @@ Not here: when it is asked and what its answer leads to (`fsm.judges`).
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from little_loops.engine.agent_actions import run_agent
 from little_loops.engine.metering import recorded
@@ -24,6 +23,7 @@ from little_loops.fsm.schema import DIFF, ERROR, OUTPUT, PASS
 from little_loops.fsm.state import Judgement, LoopState, Result
 from little_loops.hosts.base import host_named
 from little_loops.hosts.verdicts import last_line_verdict
+from little_loops.light_typing import TYPE_CHECKING
 from little_loops.records import NamedTuple
 from little_loops.system.plain_files import read_plain
 from little_loops.templates.render import data_for_agent

@@ -22,7 +22,6 @@ from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from math import ceil
-from typing import NoReturn
 
 from little_loops.engine.large_output import LargeOutput
 from little_loops.fsm.conditions import (
@@ -37,6 +36,7 @@ from little_loops.fsm.conditions import (
 from little_loops.fsm.extract import CannotJudge
 from little_loops.fsm.schema import ERROR, TYPE_OF, Condition, OutputContains, OutputJson
 from little_loops.fsm.state import Judgement, Metric
+from little_loops.light_typing import NoReturn
 
 MEMORY_BYTES = 1 << 30
 MOST_DESCRIPTORS = 1 << 16

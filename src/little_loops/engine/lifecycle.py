@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
 
 from little_loops import __version__
 from little_loops.engine.action_process import Redirect, Workplace, inherited
@@ -34,6 +33,7 @@ from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import UNFINISHED, Limits, LoopState
 from little_loops.fsm.timestamps import timestamp
 from little_loops.fsm.values import written_env
+from little_loops.light_typing import TYPE_CHECKING, Any
 from little_loops.records import NamedTuple
 from little_loops.reporting.lines import PlainLines
 from little_loops.reporting.masking import Masker

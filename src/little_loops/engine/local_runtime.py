@@ -6,7 +6,6 @@ import os
 import signal
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from little_loops.engine.lifecycle import RunRequest, nested_request
 from little_loops.engine.request_data import request_to
@@ -17,6 +16,7 @@ from little_loops.fsm.events import Entry
 from little_loops.fsm.gates import open_gate, refused_target
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import Answer, Limits, LoopState
+from little_loops.light_typing import Any
 from little_loops.runs.answers import quoted_answer, settled_answer
 from little_loops.runs.folders import data_of
 from little_loops.runs.mailbox import post

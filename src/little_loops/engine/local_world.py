@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, TypeVar, assert_never
 
 from little_loops.engine.action_output import Trimmer
 from little_loops.engine.action_process import Workplace
@@ -67,6 +66,7 @@ from little_loops.fsm.machine import Step
 from little_loops.fsm.plain import masked
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import LoopState, Note, Result
+from little_loops.light_typing import TYPE_CHECKING, TypeVar, assert_never
 from little_loops.records import NamedTuple
 from little_loops.reporting.masking import Masker, looks_secret
 from little_loops.reporting.observers import Observer

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from little_loops.engine.action_process import Workplace
 from little_loops.engine.drive import ActionOutcome
@@ -34,6 +33,7 @@ from little_loops.fsm.spending import session, used
 from little_loops.fsm.state import LoopState, Result, Spending
 from little_loops.fsm.timestamps import wall_ms_of
 from little_loops.fsm.turn_hosts import host_of, name_of, turn_attempt
+from little_loops.light_typing import TYPE_CHECKING
 from little_loops.spending import host_limits, ledger
 from little_loops.system.clock import wall_ms
 

@@ -12,7 +12,6 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from little_loops.engine.action_process import inherited
 from little_loops.engine.beside import LAST_S, LOOK_EACH_S, SideCommand
@@ -32,6 +31,7 @@ from little_loops.fsm.notices import (
 )
 from little_loops.fsm.schema import FSMLoop, Notify
 from little_loops.fsm.state import LoopState
+from little_loops.light_typing import TYPE_CHECKING
 from little_loops.records import NamedTuple
 from little_loops.reporting.masking import Masker
 from little_loops.reporting.observers import Observer

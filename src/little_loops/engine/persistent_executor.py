@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any
 
 from little_loops.authoring.library import checked
 from little_loops.engine.action_output import kept_output
@@ -28,6 +27,7 @@ from little_loops.fsm.happenings import ActionEnded
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.signal_detector import SignalDetector
 from little_loops.fsm.state import LoopState
+from little_loops.light_typing import Any
 from little_loops.reporting.observers import Callback
 from little_loops.runs.output_files import RunOutput
 from little_loops.runs.project import project_of

@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import assert_never
 
 from little_loops.engine.drive import drive
 from little_loops.engine.following import (
@@ -76,6 +75,7 @@ from little_loops.fsm.schema import FSMLoop, StateConfig
 from little_loops.fsm.state import FileRef, LoopState, Note, Result
 from little_loops.fsm.timestamps import Moment
 from little_loops.fsm.waits import left_ms
+from little_loops.light_typing import assert_never
 from little_loops.records import NamedTuple
 from little_loops.reporting.masking import MASK, Masker
 from little_loops.runs.recordings import RecordedRun

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from little_loops.engine.lifecycle import RunRequest
 from little_loops.fsm.state import Limits
+from little_loops.light_typing import Any
 
 
 def request_to(request: RunRequest) -> dict[str, Any]:

@@ -12,7 +12,6 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
 
 from little_loops.errors import LittleLoopsError
 from little_loops.fsm.colour_codes import without_colours
@@ -21,6 +20,7 @@ from little_loops.fsm.conditions import Observation
 from little_loops.fsm.schema import ERROR, All, AnyOf, Condition, FSMLoop, Not
 from little_loops.fsm.state import FileRef, Judgement, LoopState, Result
 from little_loops.fsm.values import FILE_FIELDS, author_context, values_of
+from little_loops.light_typing import TYPE_CHECKING, Any
 from little_loops.records import NamedTuple
 from little_loops.system.plain_files import read_plain
 from little_loops.templates.render import (

@@ -6,9 +6,9 @@ Not here: reading values (`resolve`), storing what actions print (`runs.output_f
 from __future__ import annotations
 
 import os
-from typing import BinaryIO
 
 from little_loops.fsm.state import FileRef, Result
+from little_loops.light_typing import BinaryIO
 from little_loops.runs.arrival import StreamBytes, StreamName, from_lines, from_sizes
 from little_loops.runs.combined_log import StreamSource, combine
 from little_loops.system.files import to_json

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
-
 from little_loops.engine.resolve import Values
 from little_loops.fsm.schema import FSMLoop
+from little_loops.light_typing import Any, Final
 from little_loops.templates.render import (
     TemplateError,
     TooLarge,

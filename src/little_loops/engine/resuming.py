@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
 
 from little_loops.engine.lifecycle import (
     ARCHIVED,
@@ -37,6 +36,7 @@ from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import Answer, Counted, LoopState, Result
 from little_loops.fsm.timestamps import wall_ms_of
 from little_loops.fsm.turn_hosts import host_of, is_turn_open, turn_attempt
+from little_loops.light_typing import TYPE_CHECKING, Any
 from little_loops.runs import storage
 from little_loops.runs.history import archive
 from little_loops.runs.layout import RunFiles

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
 
 from little_loops.engine.drive import ActionOutcome, Performers
 from little_loops.engine.resolve import Values, fill, judge_now, without_newline
@@ -65,6 +64,7 @@ from little_loops.fsm.state import (
     Result,
     SignalLine,
 )
+from little_loops.light_typing import TYPE_CHECKING, Any, Protocol
 from little_loops.records import NamedTuple
 from little_loops.system.clock import RunClock
 from little_loops.system.stops import StopFlag

@@ -9,11 +9,11 @@ Not here: carrying out runs on this computer (`local_runtime`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Protocol
 
 from little_loops.fsm.events import Entry
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import Limits
+from little_loops.light_typing import Any, Literal, Protocol
 from little_loops.records import NamedTuple
 
 NO_LIMITS = Limits()

@@ -10,7 +10,6 @@ Not here: running anything (`local_world`), where the results come from.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
 
 from little_loops.engine.drive import NO_LIMITS, Performers, drive, new_run
 from little_loops.engine.resolve import Filled, Values, fill, judge_now, shown_text
@@ -89,6 +88,7 @@ from little_loops.fsm.state import (
 from little_loops.fsm.timestamps import Moment
 from little_loops.fsm.train import result_of
 from little_loops.fsm.waits import left_ms
+from little_loops.light_typing import Any, Protocol
 from little_loops.records import NamedTuple
 from little_loops.templates.render import TemplateError, Unresolved, ValueNotANumber, render_text
 from little_loops.templates.splice import as_text

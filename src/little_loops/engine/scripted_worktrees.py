@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, assert_never
 
 from little_loops.fsm.commands import (
     CheckMerged,
@@ -29,6 +28,7 @@ from little_loops.fsm.happenings import (
 )
 from little_loops.fsm.state import Workspace
 from little_loops.fsm.timestamps import Moment
+from little_loops.light_typing import Final, assert_never
 
 START: Final = "0" * 40
 ONTO: Final = "main"

@@ -22,12 +22,12 @@ from http.client import (
     HTTPSConnection,
     RemoteDisconnected,
 )
-from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, unquote, urlsplit
 from urllib.request import HTTPHandler, HTTPRedirectHandler, HTTPSHandler, Request, build_opener
 
 from little_loops.fsm.notices import channel_of
+from little_loops.light_typing import Any
 
 TRIES = 3
 WITHIN_S = 10.0

@@ -14,7 +14,6 @@ import os
 import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
 from uuid import uuid4
 
 from little_loops.errors import ProgramError
@@ -23,6 +22,7 @@ from little_loops.fsm.spending import SESSION_USD
 from little_loops.fsm.timestamps import timestamp
 from little_loops.hosts.base import Request, environment, host_named
 from little_loops.hosts.programs import find_program
+from little_loops.light_typing import Any
 from little_loops.runs.folders import make_folder
 from little_loops.runs.layout import SPAWN, RunFiles
 from little_loops.system.clock import wall_ms

@@ -10,9 +10,9 @@ import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
 
 from little_loops.errors import StoreError, UsageError
+from little_loops.light_typing import Any
 from little_loops.records import NamedTuple
 from little_loops.runs.config_files import (
     TREES,

@@ -11,7 +11,6 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from signal import SIGTERM
-from typing import Any
 
 from little_loops.engine.action_process import OutputSink, Workplace, environment, run_program
 from little_loops.engine.hooks import Tail, exit_problem
@@ -32,6 +31,7 @@ from little_loops.fsm.path_text import listed_paths
 from little_loops.fsm.schema import WORKING_TREE, Worktree, worktree_of
 from little_loops.fsm.state import Children, LoopState, Workspace
 from little_loops.fsm.train import resolver_of
+from little_loops.light_typing import Any
 from little_loops.records import NamedTuple
 from little_loops.runs.child_runs import files_of
 from little_loops.runs.storage import read_start

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, Literal
 
 from little_loops.fsm.state import AgentResult
+from little_loops.light_typing import Final, Literal
 
 Kind = Literal[
     "cancelled",

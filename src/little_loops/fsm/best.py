@@ -8,8 +8,6 @@ files (`engine.best`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, assert_never
-
 from little_loops.fsm.extract import gap, plain, stall_count
 from little_loops.fsm.schema import (
     NOISE,
@@ -20,6 +18,7 @@ from little_loops.fsm.schema import (
     Convergence,
 )
 from little_loops.fsm.state import Best, Judgement, Metric, NotKept, Trees
+from little_loops.light_typing import TYPE_CHECKING, Literal, assert_never
 
 if TYPE_CHECKING:
     from little_loops.fsm.events import KeepBest

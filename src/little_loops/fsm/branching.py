@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
-from typing import Any, Final
 
 from little_loops.fsm.evidence import runs_agent
 from little_loops.fsm.happenings import ChildOutcome
@@ -28,6 +27,7 @@ from little_loops.fsm.schema import (
 )
 from little_loops.fsm.state import Stage
 from little_loops.fsm.verdicts import ignores_failure
+from little_loops.light_typing import Any, Final
 from little_loops.records import NamedTuple
 from little_loops.templates.splice import as_text
 

@@ -6,10 +6,10 @@ Not here: the ledger (`spending.ledger`), asking before a turn (`admission`).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, Final, Literal
 
 from little_loops.fsm.ledger import Account, Reservation
 from little_loops.fsm.state import AgentWaitKind
+from little_loops.light_typing import Any, Final, Literal
 from little_loops.records import NamedTuple
 
 MOST_USD: Final = 1e6

@@ -5,8 +5,6 @@ The states keep their conditions; only their transitions are replaced.
 
 from __future__ import annotations
 
-from typing import Any
-
 from little_loops.fsm.actions import action_of, is_shells
 from little_loops.fsm.schema import (
     NOISE,
@@ -18,6 +16,7 @@ from little_loops.fsm.schema import (
     StateConfig,
 )
 from little_loops.fsm.values import author_context
+from little_loops.light_typing import Any
 from little_loops.templates.render import TemplateError, Unresolved
 
 # No state of a loop can have these names, because they contain a space.

@@ -5,8 +5,6 @@ Not here: the rules themselves (`evidence`), taking snapshots (`tree_steps`).
 
 from __future__ import annotations
 
-from typing import Any
-
 from little_loops.fsm import endings
 from little_loops.fsm.commands import EndLeftovers
 from little_loops.fsm.events import CheckResult, Recheck, RunWarning, TransitionTaken
@@ -23,6 +21,7 @@ from little_loops.fsm.routing import find_transition
 from little_loops.fsm.schema import CURRENT, FAIL, STALLED, Place, Transition
 from little_loops.fsm.state import CheckRecord, Judgement, Move
 from little_loops.fsm.step_builder import StepBuilder
+from little_loops.light_typing import Any
 
 
 def check_fields(builder: StepBuilder) -> dict[str, Any]:

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any, get_args
 
 from little_loops.fsm.events import KINDS, Entry, Event, UnknownEvent
 from little_loops.fsm.plain import Read, WrongShape, decode, encode, name_kinds, reader
 from little_loops.fsm.timestamps import timestamp, wall_ms_of
+from little_loops.light_typing import TYPE_CHECKING, Any, get_args
 from little_loops.records import NamedTuple
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ Not here: other control characters, which screens show as escapes (`reporting.es
 from __future__ import annotations
 
 import re
-from typing import AnyStr, Generic, overload
+
+from little_loops.light_typing import AnyStr, Generic, overload
 
 _CODE = r"\x1b\[[0-9;:]*m"
 _CUT_CODE = r"\x1b(\[[0-9;:]{0,32})?\Z"

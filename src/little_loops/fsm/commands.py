@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, get_args
 
 from little_loops.fsm.events import FinalKind
 from little_loops.fsm.schema import Condition, Hook, HostOptions, JudgeConfig, Worktree
@@ -19,6 +18,7 @@ from little_loops.fsm.state import (
     Workspace,
 )
 from little_loops.fsm.timestamps import Moment
+from little_loops.light_typing import Any, Literal, get_args
 from little_loops.records import NamedTuple
 
 

@@ -13,7 +13,6 @@ import json
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Literal, Protocol, assert_never
 
 from little_loops.fsm.extract import (
     EXACT_BELOW,
@@ -58,6 +57,7 @@ from little_loops.fsm.schema import (
     VerdictWords,
 )
 from little_loops.fsm.state import Judgement, Metric
+from little_loops.light_typing import Any, Literal, Protocol, assert_never
 from little_loops.records import NamedTuple
 
 REASON_CHARS = 1000

@@ -7,7 +7,6 @@ new ending is a new row.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, Literal, assert_never
 
 from little_loops.errors import FAILED, LIMIT, OK, PAUSED, SIGNALLED, STOPPED_BY_ACTION
 from little_loops.fsm.commands import Ending
@@ -23,6 +22,7 @@ from little_loops.fsm.events import (
 )
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import LoopState, Status
+from little_loops.light_typing import Final, Literal, assert_never
 from little_loops.records import NamedTuple
 
 Resume = Literal[

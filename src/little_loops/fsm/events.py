@@ -10,7 +10,6 @@ Not here: what an event changes in a run (`evolve`), how it is printed (`reporti
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
 
 from little_loops.fsm.plain import Inline, Masked, keys
 from little_loops.fsm.state import (
@@ -28,6 +27,7 @@ from little_loops.fsm.state import (
     WaitKind,
     When,
 )
+from little_loops.light_typing import Any, Literal
 from little_loops.records import NamedTuple
 
 

@@ -10,7 +10,6 @@ Not here: snapshots, restoring and copies (`trees`), when the rules apply (`tree
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from little_loops.fsm.actions import Action, action_of, is_agents, is_shells
 from little_loops.fsm.happenings import PathChange
@@ -47,6 +46,7 @@ from little_loops.fsm.state import (
     Trees,
 )
 from little_loops.fsm.values import author_context
+from little_loops.light_typing import Any
 from little_loops.records import NamedTuple
 from little_loops.templates.render import TemplateError, Unresolved
 

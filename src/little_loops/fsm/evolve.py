@@ -10,7 +10,6 @@ Not here: whether an event may happen (`machine`), files (`runs.journal`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, assert_never
 
 from little_loops.fsm.endings import is_final, is_gate
 from little_loops.fsm.events import (
@@ -87,6 +86,7 @@ from little_loops.fsm.state import (
     WaitKind,
 )
 from little_loops.fsm.timestamps import timestamp
+from little_loops.light_typing import Any, assert_never
 
 
 def first_state(start: Entry, context: Mapping[str, Any]) -> LoopState:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import assert_never
 
 from little_loops.fsm.events import (
     ChildEnd,
@@ -15,6 +14,7 @@ from little_loops.fsm.events import (
 )
 from little_loops.fsm.joins import PAUSED, UNDECIDED
 from little_loops.fsm.state import Beside, Children, Counted, Halt, LoopState, Stage
+from little_loops.light_typing import assert_never
 
 ChildEvent = ChildrenPlanned | ChildStart | ChildEnd | ChildrenJoined | ChildrenHalted
 

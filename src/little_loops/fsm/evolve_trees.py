@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import assert_never
-
 from little_loops.fsm.actions import action_of_event, is_agents
 from little_loops.fsm.events import (
     ActionComplete,
@@ -49,6 +47,7 @@ from little_loops.fsm.state import (
     NotPassed,
     Trees,
 )
+from little_loops.light_typing import assert_never
 
 MAX_NOT_PASSED = 64
 """How many failures of one check are remembered."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import assert_never
-
 from little_loops.fsm.branching import FAILED
 from little_loops.fsm.events import (
     BranchBase,
@@ -22,6 +20,7 @@ from little_loops.fsm.events import (
 from little_loops.fsm.joins import UNDECIDED
 from little_loops.fsm.state import Landing, LeftOut, LoopState, Train, Workspace
 from little_loops.fsm.train import branch_of
+from little_loops.light_typing import assert_never
 
 
 def evolve_worktrees(run: LoopState, event: WorktreeEvent) -> LoopState:

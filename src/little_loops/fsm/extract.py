@@ -12,7 +12,8 @@ import re
 import sys
 from collections.abc import Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+
+from little_loops.light_typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from decimal import Decimal

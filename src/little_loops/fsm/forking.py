@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from itertools import takewhile
-from typing import Any
 
 from little_loops.fsm.endings import not_resumable
 from little_loops.fsm.events import Entry, FinalEvent, StateEnter
 from little_loops.fsm.evolve import first_state, replay
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import LoopState
+from little_loops.light_typing import Any
 
 FINISHED = ("moving", "judged")
 """The phases in which the step itself is over."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
 
 from little_loops.fsm.commands import Ending
 from little_loops.fsm.commands import LeftoversEnded as LeftoversEnded
@@ -21,6 +20,7 @@ from little_loops.fsm.state import (
     Workspace,
 )
 from little_loops.fsm.timestamps import Moment
+from little_loops.light_typing import Any, Literal
 from little_loops.records import NamedTuple
 
 

@@ -9,8 +9,6 @@ which run beside the machine (`engine.event_hooks`).
 
 from __future__ import annotations
 
-from typing import Any, Literal
-
 from little_loops.fsm.commands import Ending, RunHook
 from little_loops.fsm.events import HookRun, hook_failure
 from little_loops.fsm.evolve import AFTER_ACTION, RUN_HOOKS
@@ -20,6 +18,7 @@ from little_loops.fsm.schema import FSMLoop, Hook
 from little_loops.fsm.state import Judgement, LoopState
 from little_loops.fsm.step_builder import StepBuilder
 from little_loops.fsm.timestamps import timestamp
+from little_loops.light_typing import Any, Literal
 
 Point = Literal["start", "entry", "exit", "end"]
 """Where hooks run: a process starts or resumes the run, a state is entered, its verdict is known,

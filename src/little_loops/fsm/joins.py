@@ -9,11 +9,11 @@ Not here: recording any of it (`child_steps`), processes (`engine.children`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Literal
 
 from little_loops.fsm.happenings import ChildOutcome
 from little_loops.fsm.schema import ERROR, FAIL, PASS, TIMEOUT
 from little_loops.fsm.state import Children, Judgement, Stage
+from little_loops.light_typing import Final, Literal
 from little_loops.records import NamedTuple
 
 CRASHED: Final = "crashed"

@@ -11,7 +11,6 @@ Not here: starting the agent and the tree meanwhile (`engine.judge_turns`).
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Final
 
 from little_loops.fsm.commands import Admit, AskJudge, Command
 from little_loops.fsm.events import CheckResult, JudgeComplete, JudgeStart, RunWarning
@@ -25,6 +24,7 @@ from little_loops.fsm.spending import used
 from little_loops.fsm.state import Judgement, JudgeVerdict, LoopState, Ruling
 from little_loops.fsm.step_builder import StepBuilder
 from little_loops.fsm.turn_hosts import judge_host, name_of, turn_attempt
+from little_loops.light_typing import Final
 
 MOST_ERRORS: Final = 2
 LOST: Final = "its runner was killed"

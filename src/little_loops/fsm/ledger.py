@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final, assert_never
 
 from little_loops.fsm.plain import WrongShape, decode
+from little_loops.light_typing import Any, Final, assert_never
 from little_loops.records import NamedTuple
 
 

@@ -3,8 +3,7 @@ flag."""
 
 from __future__ import annotations
 
-from typing import Final
-
+from little_loops.light_typing import Final
 from little_loops.records import NamedTuple
 
 

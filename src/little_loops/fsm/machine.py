@@ -13,8 +13,6 @@ Not here: judging output (`verdicts`, `conditions`), applying events (`evolve`),
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, assert_never
-
 from little_loops.fsm import endings
 from little_loops.fsm.actions import type_of
 from little_loops.fsm.admission import admission_due, deny, limited, queue
@@ -138,6 +136,7 @@ from little_loops.fsm.tree_steps import (
 from little_loops.fsm.turn_hosts import gives_way
 from little_loops.fsm.verdicts import judge_action, judge_source, with_source
 from little_loops.fsm.waits import host_wait, retry_wait_ms, to_ms
+from little_loops.light_typing import TYPE_CHECKING, assert_never
 from little_loops.records import NamedTuple
 from little_loops.templates.render import TemplateError, Unresolved
 

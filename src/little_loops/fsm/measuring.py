@@ -8,8 +8,6 @@ Not here: the rules themselves (`best`), carrying anything out (`engine.best`).
 
 from __future__ import annotations
 
-from typing import Literal
-
 from little_loops.fsm.best import Decision, decide, memory_of, not_better
 from little_loops.fsm.commands import Ending, RestoreBest
 from little_loops.fsm.events import KeepBest, Sampled
@@ -28,6 +26,7 @@ from little_loops.fsm.schema import (
 )
 from little_loops.fsm.state import Best, Judgement, Trees
 from little_loops.fsm.step_builder import StepBuilder
+from little_loops.light_typing import Literal
 
 AGAIN: Literal["again"] = "again"
 NOT_MEASURED = "the run ended before it was measured"

@@ -7,7 +7,6 @@ commands, the environment) stay references that the engine fills in.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, assert_never
 
 from little_loops.fsm.actions import Action, Agent, Builtin, Loop, Shell, parse_action, text_of
 from little_loops.fsm.commands import Job, RunAction, RunAgent, RunBuiltin, RunShell
@@ -19,6 +18,7 @@ from little_loops.fsm.tree_steps import copy_for
 from little_loops.fsm.turn_hosts import host_of
 from little_loops.fsm.values import author_context, values_of
 from little_loops.fsm.verdicts import asks_verdict
+from little_loops.light_typing import Any, assert_never
 from little_loops.records import NamedTuple
 from little_loops.templates.render import lookup_in, references, show, splice
 

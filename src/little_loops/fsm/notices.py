@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal
 
 from little_loops.fsm.events import (
     AgentWait,
@@ -26,6 +25,7 @@ from little_loops.fsm.events import (
 )
 from little_loops.fsm.schema import COMPLETED, FAILED, WAITS, Notify
 from little_loops.fsm.timestamps import timestamp
+from little_loops.light_typing import Any, Final, Literal
 from little_loops.records import NamedTuple
 from little_loops.templates.parse import Piece, Reference, TemplateError, parse, references
 

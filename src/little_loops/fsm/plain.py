@@ -16,8 +16,8 @@ from contextlib import suppress
 from itertools import compress
 from operator import is_not
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
+from little_loops.light_typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 from little_loops.records import NamedTuple
 
 Field = TypeVar("Field")
@@ -289,7 +289,7 @@ def reader(note: Any) -> Read:
         return lambda value: value
     if origin is Annotated:
         return reader(inner[0])
-    if origin in (Union, UnionType):
+    if isinstance(note, UnionType):
         return _read_one_of(inner)
     if origin is tuple:
         return _read_tuple(reader(inner[0]))

@@ -3,8 +3,6 @@ end."""
 
 from __future__ import annotations
 
-from typing import Literal
-
 from little_loops.fsm import endings
 from little_loops.fsm.events import (
     ActionComplete,
@@ -25,6 +23,7 @@ from little_loops.fsm.state import Judgement, LoopState, Result, Spending, WaitK
 from little_loops.fsm.step_builder import StepBuilder
 from little_loops.fsm.turn_hosts import gives_way
 from little_loops.fsm.waits import left_ms
+from little_loops.light_typing import Literal
 
 LEFT_RUNNING = "ended processes that the actions had left running: "
 

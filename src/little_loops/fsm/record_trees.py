@@ -5,8 +5,6 @@ Not here: the rules themselves (`evidence`), when snapshots are taken (`tree_ste
 
 from __future__ import annotations
 
-from typing import assert_never
-
 from little_loops.fsm import endings
 from little_loops.fsm.commands import Ending
 from little_loops.fsm.events import (
@@ -34,6 +32,7 @@ from little_loops.fsm.happenings import PathsRestored, SnapshotCut, SnapshotTake
 from little_loops.fsm.path_text import listed_paths
 from little_loops.fsm.state import Trees
 from little_loops.fsm.step_builder import StepBuilder
+from little_loops.light_typing import assert_never
 
 Look = SnapshotTaken | SnapshotCut | PathsRestored | StoreFailed
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, takewhile
-from typing import Any, Literal, TypeGuard
 
 from little_loops.fsm.admission import did_not_run
 from little_loops.fsm.commands import (
@@ -142,6 +141,7 @@ from little_loops.fsm.state import (
 from little_loops.fsm.terminal_states import failed_action
 from little_loops.fsm.timestamps import Moment
 from little_loops.fsm.verdicts import with_source
+from little_loops.light_typing import Any, Literal, TypeGuard
 
 OF_COMMAND: dict[type[TreeCommand], Literal["protected", "outside", "change"]] = {
     RestoreProtected: "protected",

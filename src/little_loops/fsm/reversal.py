@@ -7,8 +7,8 @@ Not here: the files themselves (`trees`), where the states come from (`engine`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Literal
 
+from little_loops.light_typing import Literal
 from little_loops.records import NamedTuple
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from little_loops.fsm import endings
 from little_loops.fsm.commands import Ending
 from little_loops.fsm.conditions import NOT_RUN
@@ -18,6 +16,7 @@ from little_loops.fsm.schema import (
     transition_for,
 )
 from little_loops.fsm.state import Judgement, LoopState
+from little_loops.light_typing import Any
 
 
 def find_transition(loop: FSMLoop, run: LoopState, verdict: str) -> Transition | None:

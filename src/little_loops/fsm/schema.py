@@ -10,8 +10,8 @@ Not here: reading and checking YAML (`authoring`), moving through the states (`m
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, Literal
 
+from little_loops.light_typing import Any, Final, Literal
 from little_loops.records import NamedTuple
 
 Comparison = Literal["eq", "ne", "lt", "le", "gt", "ge"]

@@ -12,9 +12,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
 
 from little_loops.fsm.signals import SIGNALS
+from little_loops.light_typing import Any
 from little_loops.records import NamedTuple
 
 _LONG = 4096

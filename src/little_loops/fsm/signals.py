@@ -5,7 +5,7 @@ The stream scanner, the library's detector and the machine all use this table.
 
 from __future__ import annotations
 
-from typing import Final
+from little_loops.light_typing import Final
 
 SIGNALS: Final = {
     "CONTEXT_HANDOFF": "handoff",

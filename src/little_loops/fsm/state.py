@@ -18,9 +18,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Literal, TypeVar
 
 from little_loops.fsm.plain import Masked, Written, WrongShape, decode, encode
+from little_loops.light_typing import Any, Literal, TypeVar
 from little_loops.records import NamedTuple
 
 FORMAT = 1

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from little_loops.fsm.events import Entry, Event
 from little_loops.fsm.evolve import apply, stamped
 from little_loops.fsm.schema import FSMLoop, StateConfig
 from little_loops.fsm.state import LoopState, Note, Result
 from little_loops.fsm.timestamps import Moment
+from little_loops.light_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from little_loops.fsm.happenings import Admitted

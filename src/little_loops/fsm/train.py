@@ -10,11 +10,11 @@ Not here: recording any of it (`worktree_steps`), git (`engine.merge_trains`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from little_loops.fsm.path_text import listed_paths
 from little_loops.fsm.schema import Worktree
 from little_loops.fsm.state import LeftOut, MergeResult, Train
+from little_loops.light_typing import Final
 from little_loops.records import NamedTuple
 
 MOST_RESTARTS: Final = 3

@@ -5,10 +5,9 @@ Not here: choosing one (`fallbacks`), their command lines (`hosts`).
 
 from __future__ import annotations
 
-from typing import Final
-
 from little_loops.fsm.schema import FSMLoop, HostOptions, StateConfig
 from little_loops.fsm.state import Hosts, LoopState, Result
+from little_loops.light_typing import Final
 
 MISSING: Final = "missing_program"
 """The kind of a turn that could not start, because there is no such program."""

@@ -8,11 +8,11 @@ template needs them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from little_loops.fsm.colour_codes import without_colours
 from little_loops.fsm.schema import FSMLoop, HostOptions, StateConfig, acting_states
 from little_loops.fsm.state import LoopState, Result
+from little_loops.light_typing import Any
 from little_loops.templates.splice import GIVEN
 
 RESULT_FIELDS = ("output", "stderr", "exit_code", "duration_ms")

@@ -11,8 +11,6 @@ Not here: the order of merging (`train`), what the events change (`evolve_worktr
 
 from __future__ import annotations
 
-from typing import assert_never
-
 from little_loops.fsm import endings
 from little_loops.fsm.commands import (
     CheckMerged,
@@ -71,6 +69,7 @@ from little_loops.fsm.train import (
     next_stop,
     why_incomplete,
 )
+from little_loops.light_typing import assert_never
 
 OVER = ("failed", "stopped")
 """The status of a run that has ended without success, and will not continue by itself."""

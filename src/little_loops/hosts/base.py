@@ -17,7 +17,6 @@ import signal
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from types import MappingProxyType
-from typing import Final, Literal, Protocol
 
 from little_loops.errors import UsageError
 from little_loops.fsm.agent_outcomes import TRANSITIONS as TRANSITIONS
@@ -26,6 +25,7 @@ from little_loops.fsm.schema import HOST_NAMES as HOST_NAMES
 from little_loops.fsm.schema import HostOptions
 from little_loops.fsm.state import AgentResult, CutBy
 from little_loops.fsm.variables import SESSION_VARIABLES as SESSION_VARIABLES
+from little_loops.light_typing import Final, Literal, Protocol
 from little_loops.records import NamedTuple
 
 NOTHING: Final[Mapping[str, str]] = MappingProxyType({})

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from typing import Any
+
+from little_loops.light_typing import Any
 
 Event = Mapping[str, Any]
 

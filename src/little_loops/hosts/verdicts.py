@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from typing import Any
+
+from little_loops.light_typing import Any
 
 DEFAULT_WORDS = ("pass", "fail")
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any
+
+from little_loops.light_typing import Any
 
 MAX_EXACT = 1 << 53
 """From here on, a float may not be exactly the whole number it looks like."""

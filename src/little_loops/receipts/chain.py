@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from typing import Literal
 
+from little_loops.light_typing import Literal
 from little_loops.records import NamedTuple
 from little_loops.runs.journal import parse
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Mapping
-from typing import Any
 
 from little_loops import __version__
 from little_loops.errors import StoreError, UsageError
@@ -14,6 +13,7 @@ from little_loops.fsm.evidence import tampering_of
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.timestamps import timestamp
 from little_loops.fsm.values import written_env
+from little_loops.light_typing import Any
 from little_loops.receipts.canonical import digest
 from little_loops.receipts.chain import chain_of
 from little_loops.receipts.run_trees import TreesAndRules, guarded_files, trees_of

@@ -12,9 +12,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from little_loops.errors import UsageError
+from little_loops.light_typing import Any
 from little_loops.receipts.canonical import canonical, digest
 from little_loops.receipts.chain import Chain
 from little_loops.records import NamedTuple

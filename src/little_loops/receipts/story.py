@@ -6,7 +6,6 @@ Pure: log entries in, plain data out. Texts are as in the log, with secrets mask
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from little_loops.fsm.actions import action_of_event, is_agents
 from little_loops.fsm.events import (
@@ -33,6 +32,7 @@ from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import FileRef, Result
 from little_loops.fsm.timestamps import timestamp
 from little_loops.fsm.turn_hosts import hosts_of
+from little_loops.light_typing import Any
 from little_loops.receipts.canonical import sha256
 
 Plain = dict[str, Any]

@@ -14,9 +14,9 @@ import os
 import stat
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal
 
 from little_loops.errors import FAILED, LIMIT, OK, StoreError
+from little_loops.light_typing import Literal
 from little_loops.receipts import signing
 from little_loops.receipts.chain import compare
 from little_loops.receipts.gathering import event_log

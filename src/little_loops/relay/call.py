@@ -13,10 +13,10 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from signal import SIGTERM
-from typing import Any, Literal
 
 from little_loops.errors import OK
 from little_loops.fsm.schema import KILL_GRACE_S
+from little_loops.light_typing import Any, Literal
 from little_loops.records import NamedTuple
 from little_loops.system import process
 from little_loops.system.stops import StopFlag

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
 
+from little_loops.light_typing import Any
 from little_loops.relay.rules import STATUSES, Metadata, PlanProgress, UnusableMetadata
 
 OTHER_REASONS = ("review_reason", "blocker")

@@ -16,9 +16,9 @@ import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
 
 from little_loops.errors import DamagedRun, StorageError
+from little_loops.light_typing import Any
 from little_loops.records import NamedTuple
 from little_loops.relay.rules import RelayTurn
 from little_loops.system.plain_files import open_plain

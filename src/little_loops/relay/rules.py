@@ -12,9 +12,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise, takewhile
-from typing import Literal, assert_never
 
 from little_loops.errors import UsageError
+from little_loops.light_typing import Literal, assert_never
 from little_loops.records import NamedTuple
 
 Status = Literal["implemented", "partial", "blocked", "failed"]

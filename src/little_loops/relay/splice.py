@@ -11,9 +11,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from little_loops.errors import LittleLoopsError
+from little_loops.light_typing import Any
 from little_loops.records import NamedTuple
 
 ID_KEYS = ("id", "project_number")

@@ -16,9 +16,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from little_loops.errors import FAILED, LittleLoopsError, StorageError, UsageError
+from little_loops.light_typing import Any
 from little_loops.records import NamedTuple
 from little_loops.relay import record, rules
 from little_loops.relay.call import BuiltinResult, Call

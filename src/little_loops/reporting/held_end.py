@@ -7,7 +7,6 @@ condition decides, in a later event. Only the events between the two are held ba
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
 
 from little_loops.fsm.endings import REDO
 from little_loops.fsm.events import (
@@ -31,6 +30,7 @@ from little_loops.fsm.events import (
     TreeUnread,
 )
 from little_loops.fsm.schema import PROOF_VERDICTS
+from little_loops.light_typing import Literal
 
 Mark = Literal["good", "bad", "neutral"]
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, get_args
 
 from little_loops.errors import OK
 from little_loops.fsm.actions import action_of_event, is_builtin
@@ -68,6 +67,7 @@ from little_loops.fsm.path_text import listed_paths
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import Changed, Children, Result, Stage, WaitKind
 from little_loops.fsm.values import duration_text
+from little_loops.light_typing import Any, get_args
 from little_loops.reporting.action_line import prompt_mark, running
 from little_loops.reporting.amounts import count_text, money_text, times_text
 from little_loops.reporting.held_end import Mark

@@ -12,9 +12,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import AnyStr
 
 from little_loops.fsm.colour_codes import Uncoloured
+from little_loops.light_typing import AnyStr
 
 SHORTEST = 8
 MASK = "***"

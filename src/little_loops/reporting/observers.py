@@ -7,11 +7,11 @@ continues.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 from little_loops.fsm.codec import to_record
 from little_loops.fsm.events import Entry
 from little_loops.fsm.state import Children
+from little_loops.light_typing import Any
 
 
 class Observer:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import assert_never
-
 from little_loops.fsm.events import (
     BranchBase,
     BranchLeftOut,
@@ -19,6 +17,7 @@ from little_loops.fsm.events import (
 )
 from little_loops.fsm.state import LeftOut
 from little_loops.fsm.train import left_out_text, why_unfit
+from little_loops.light_typing import assert_never
 
 SHORT = 12
 

@@ -13,12 +13,12 @@ from __future__ import annotations
 import json
 import os
 import re
-from typing import Any
 
 from little_loops.errors import StorageError
 from little_loops.fsm.gates import open_gate
 from little_loops.fsm.plain import WrongShape, decode, encode
 from little_loops.fsm.state import Answer, LoopState, RunSummary
+from little_loops.light_typing import Any
 from little_loops.system.files import Folder, to_json
 
 MAX_TEXT_BYTES = 8192

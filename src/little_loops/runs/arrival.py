@@ -10,8 +10,8 @@ Not here: the streams (`output_files`, `outputs`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Final, Literal
 
+from little_loops.light_typing import Final, Literal
 from little_loops.records import NamedTuple
 
 StreamName = Literal["stdout", "stderr"]

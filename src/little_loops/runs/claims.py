@@ -24,10 +24,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from types import TracebackType
-from typing import Literal, Protocol, Self
 
 from little_loops.errors import ConflictError, StorageError, UsageError, WaitStopped
 from little_loops.fsm.scope import contains, overlaps
+from little_loops.light_typing import Literal, Protocol, Self
 from little_loops.records import NamedTuple
 from little_loops.runs.folders import find_folder, make_folder
 from little_loops.runs.holders import Holder, from_bytes, this_process, to_bytes, unknown

@@ -9,9 +9,9 @@ Not here: recording that order (`arrival`), where the streams are (`output_files
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import BinaryIO
 
 from little_loops.fsm.colour_codes import ColourFilter
+from little_loops.light_typing import BinaryIO
 from little_loops.records import NamedTuple
 from little_loops.runs.arrival import StreamBytes, StreamName, parts
 

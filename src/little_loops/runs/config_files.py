@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
 
 from little_loops.errors import DefinitionError, UsageError
+from little_loops.light_typing import Any
 from little_loops.runs.project import loops_of
 from little_loops.system.plain_files import read_plain
 

@@ -16,9 +16,9 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
 
 from little_loops.errors import StorageError
+from little_loops.light_typing import Any
 from little_loops.records import NamedTuple
 from little_loops.system.files import Folder, to_json
 from little_loops.system.lock_files import guarded

@@ -13,11 +13,11 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Self
 
 from little_loops.errors import UsageError
 from little_loops.fsm.codec import seq_of
 from little_loops.fsm.events import Entry, StateEnter
+from little_loops.light_typing import TYPE_CHECKING, Self
 from little_loops.runs.claims import alive
 from little_loops.runs.entries import readable
 from little_loops.runs.folders import open_file

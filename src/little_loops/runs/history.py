@@ -17,11 +17,11 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import takewhile
-from typing import TYPE_CHECKING, Literal
 
 from little_loops.errors import StorageError, UsageError
 from little_loops.fsm.state import RunSummary
 from little_loops.fsm.timestamps import timestamp, wall_ms_of
+from little_loops.light_typing import TYPE_CHECKING, Literal
 from little_loops.runs.folders import event_log, find_folder, make_folder
 from little_loops.runs.history_index import add_to_index, drop_from_index, is_index
 from little_loops.runs.journal import is_blank

@@ -13,10 +13,10 @@ import json
 import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Any
 
 from little_loops.errors import StorageError
 from little_loops.fsm.timestamps import wall_ms_of
+from little_loops.light_typing import Any
 from little_loops.records import NamedTuple
 from little_loops.runs.layout import INDEX, STATE
 from little_loops.runs.state_file import MAX_BYTES

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Final
 
 from little_loops.fsm.plain import WrongShape, decode, encode
+from little_loops.light_typing import TYPE_CHECKING, Final
 from little_loops.records import NamedTuple
 from little_loops.reporting.masking import MASK
 from little_loops.runs.folders import folder_of

@@ -14,9 +14,9 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Any
 
 from little_loops.errors import LostOwnership, StorageError
+from little_loops.light_typing import TYPE_CHECKING, Any
 from little_loops.system.files import Folder, failure, sync_data, to_json, write_all
 
 if TYPE_CHECKING:

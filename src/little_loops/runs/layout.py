@@ -18,8 +18,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator
-from typing import Final
 
+from little_loops.light_typing import Final
 from little_loops.records import NamedTuple
 from little_loops.runs.project import is_run_name, loops_of
 

@@ -13,10 +13,10 @@ import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Final, Literal
 
 from little_loops.errors import StorageError
 from little_loops.fsm.schema import KILL_GRACE_S
+from little_loops.light_typing import Final, Literal
 from little_loops.records import NamedTuple
 from little_loops.runs.folders import folder_of
 from little_loops.runs.holders import Holder

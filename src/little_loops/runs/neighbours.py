@@ -19,9 +19,9 @@ import json
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final
 
 from little_loops.fsm.timestamps import timestamp
+from little_loops.light_typing import Any, Final
 from little_loops.records import NamedTuple
 from little_loops.runs.holders import Holder
 from little_loops.system.clock import wall_ms

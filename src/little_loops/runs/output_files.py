@@ -16,8 +16,8 @@ from __future__ import annotations
 import codecs
 import os
 import re
-from typing import TYPE_CHECKING, Final
 
+from little_loops.light_typing import TYPE_CHECKING, Final
 from little_loops.records import NamedTuple
 from little_loops.reporting.masking import Masker
 from little_loops.runs.arrival import StreamBytes, StreamName, to_line, to_sizes

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Final
 
 from little_loops.errors import StorageError
 from little_loops.fsm.events import (
@@ -24,6 +23,7 @@ from little_loops.fsm.events import (
     PartialResult,
 )
 from little_loops.fsm.state import FileRef, Result
+from little_loops.light_typing import Final
 from little_loops.records import NamedTuple
 from little_loops.reporting.masking import Masker, mask_spans
 from little_loops.runs.arrival import (

@@ -8,7 +8,6 @@ Not here: reading events and outputs (`entries`, `outputs`), waiting for more of
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from little_loops.fsm.actions import action_of_event, is_agents
 from little_loops.fsm.events import (
@@ -18,6 +17,7 @@ from little_loops.fsm.events import (
     Entry,
     StateEnter,
 )
+from little_loops.light_typing import TYPE_CHECKING
 from little_loops.records import NamedTuple
 from little_loops.runs.arrival import StreamName
 from little_loops.runs.outputs import CHUNK, ActionOutput, Outputs

@@ -17,10 +17,10 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Literal
 
 from little_loops.errors import StorageError, UsageError
 from little_loops.fsm.state import UNTIL, Answer, RunSummary
+from little_loops.light_typing import TYPE_CHECKING, Any, Literal
 from little_loops.runs.claims import MAX_PID_BYTES, Blocker, alive, blockers, holders, waiting
 from little_loops.runs.folders import event_log, find_folder, folder_of
 from little_loops.runs.holders import Holder, from_bytes

@@ -9,12 +9,12 @@ Not here: following a recording (`engine.following`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from little_loops import __version__
 from little_loops.errors import DamagedRun
 from little_loops.fsm.events import Entry, LoopStart
 from little_loops.fsm.schema import FSMLoop
+from little_loops.light_typing import Any
 from little_loops.records import NamedTuple
 from little_loops.runs.layout import RunFiles
 from little_loops.runs.storage import read_log, read_start

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
+from little_loops.light_typing import TYPE_CHECKING
 from little_loops.records import NamedTuple
 
 if TYPE_CHECKING:

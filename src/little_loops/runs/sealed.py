@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
 
+from little_loops.light_typing import TYPE_CHECKING, Final
 from little_loops.system.user_state import key_of, shown_name, state_home
 
 if TYPE_CHECKING:

@@ -22,9 +22,9 @@ import os
 import re
 from binascii import crc32
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Final, Self
 
 from little_loops.errors import StorageError
+from little_loops.light_typing import TYPE_CHECKING, Final, Self
 from little_loops.records import NamedTuple
 from little_loops.runs.sealed import SEALS
 from little_loops.system.files import (

@@ -13,9 +13,9 @@ import json
 import re
 from binascii import crc32
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
 
 from little_loops.fsm.state import FORMAT, LoopState, RunSummary, check_format
+from little_loops.light_typing import TYPE_CHECKING, Any, TypeVar
 from little_loops.records import NamedTuple
 from little_loops.runs.layout import STATE
 from little_loops.runs.sealed import not_written_by

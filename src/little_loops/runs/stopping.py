@@ -12,9 +12,9 @@ import os
 import signal
 import time
 from collections.abc import Sequence
-from typing import Final
 
 from little_loops.errors import UsageError
+from little_loops.light_typing import Final
 from little_loops.runs.claims import MAX_PID_BYTES, alive, waiting
 from little_loops.runs.folders import find_folder
 from little_loops.runs.holders import Holder, from_bytes, send, still_same

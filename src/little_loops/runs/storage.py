@@ -17,13 +17,13 @@ import re
 from binascii import crc32
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
-from typing import TYPE_CHECKING, Any
 
 from little_loops.errors import DamagedRun, LostOwnership, StorageError
 from little_loops.fsm.codec import from_record, seq_of
 from little_loops.fsm.events import Entry, LoopStart
 from little_loops.fsm.plain import WrongShape
 from little_loops.fsm.state import FORMAT, LoopState
+from little_loops.light_typing import TYPE_CHECKING, Any
 from little_loops.records import NamedTuple
 from little_loops.runs.folders import event_log, folder_of, make_folder, make_folder_of
 from little_loops.runs.journal import Journal, Record, Records, is_blank, line_of, tail

@@ -9,13 +9,13 @@ Not here: the files (`storage`), what a run looks like to people (`view`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from little_loops.errors import ConflictError, DamagedRun, UsageError
 from little_loops.fsm.events import Entry
 from little_loops.fsm.evolve import evolve, first_state
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import LoopState
+from little_loops.light_typing import Any
 from little_loops.records import NamedTuple
 from little_loops.runs.claims import alive
 from little_loops.runs.folders import event_log

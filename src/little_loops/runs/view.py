@@ -11,10 +11,10 @@ Not here: reading the files (`reading`), the layout of screens (`terminal`), its
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
 
 from little_loops.errors import CONFLICT, FAILED, UsageError
 from little_loops.fsm.timestamps import timestamp, wall_ms_of
+from little_loops.light_typing import TYPE_CHECKING, Any
 from little_loops.records import NamedTuple
 
 if TYPE_CHECKING:  # making their classes takes longer than listing runs

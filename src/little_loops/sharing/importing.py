@@ -13,7 +13,6 @@ import json
 import os
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, BinaryIO
 
 from little_loops.authoring.library import checked
 from little_loops.errors import StoreError, UsageError
@@ -21,6 +20,7 @@ from little_loops.fsm.events import ChildrenPlanned, ResolveStart
 from little_loops.fsm.schema import BRANCH, FSMLoop
 from little_loops.fsm.state import LoopState
 from little_loops.fsm.timestamps import timestamp, wall_ms_of
+from little_loops.light_typing import Any, BinaryIO
 from little_loops.receipts.canonical import sha256
 from little_loops.receipts.chain import Chain, chain_of
 from little_loops.records import NamedTuple

@@ -15,13 +15,13 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from typing import Literal
 
 from little_loops.engine.pinned_start import PinnedStart
 from little_loops.errors import StorageError, StoreError, UsageError
 from little_loops.fsm.evidence import trees_of as recorded_trees
 from little_loops.fsm.state import UNFINISHED
 from little_loops.fsm.timestamps import timestamp
+from little_loops.light_typing import Literal
 from little_loops.receipts.gathering import event_log
 from little_loops.records import NamedTuple
 from little_loops.runs.claims import claim, nesting

@@ -19,9 +19,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
 
 from little_loops.fsm.plain import WrongShape, decode, encode
+from little_loops.light_typing import Final
 from little_loops.receipts.canonical import canonical, sha256
 from little_loops.records import NamedTuple
 from little_loops.runs.imported import MaskedParts

@@ -6,12 +6,12 @@ Not here: the log of a run in a project (`runs.journal`, `runs.storage`).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from little_loops.fsm.codec import from_record, seq_of
 from little_loops.fsm.events import Entry, LoopStart
 from little_loops.fsm.plain import WrongShape
 from little_loops.fsm.state import FORMAT
+from little_loops.light_typing import Any
 from little_loops.runs.journal import LONGEST_LINE, Record, parse
 from little_loops.sharing.run_file import EVENTS, WrongRunFile, is_plain_name
 

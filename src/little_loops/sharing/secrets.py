@@ -14,13 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any
 
 from little_loops.fsm.codec import from_record, to_record
 from little_loops.fsm.events import KINDS
 from little_loops.fsm.plain import WrongShape, masked
 from little_loops.fsm.schema import FSMLoop, acting_states, child_loops
 from little_loops.fsm.values import written_hosts
+from little_loops.light_typing import Any
 from little_loops.records import NamedTuple
 from little_loops.reporting.masking import Masker, looks_secret, spellings
 from little_loops.runs.journal import LONGEST_LINE, Record, parse

@@ -14,8 +14,8 @@ import os
 import struct
 import zlib
 from collections.abc import Iterator
-from typing import BinaryIO, Final
 
+from little_loops.light_typing import BinaryIO, Final
 from little_loops.records import NamedTuple
 
 MAX_FILE_BYTES: Final = 2 << 30

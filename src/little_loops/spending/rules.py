@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from little_loops.errors import UsageError
 from little_loops.fsm.budgets import Budget, WrongSetting, read_budget, read_slots
+from little_loops.light_typing import Any
 from little_loops.records import NamedTuple
 from little_loops.runs.config_files import project_config, read_mapping, user_config
 

@@ -15,8 +15,8 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any, Final
 
+from little_loops.light_typing import Any, Final
 from little_loops.records import NamedTuple
 from little_loops.runs.layout import RunFiles
 from little_loops.system.files import to_json

@@ -20,9 +20,9 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 from fcntl import LOCK_UN, flock
-from typing import Any
 
 from little_loops.errors import StorageError
+from little_loops.light_typing import Any
 from little_loops.records import NamedTuple
 from little_loops.system.files import PRIVATE_FOLDER, Folder, failure, to_json
 from little_loops.system.lock_files import guarded, held, hold

@@ -14,9 +14,9 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
 
 from little_loops.errors import LittleLoopsError
+from little_loops.light_typing import TYPE_CHECKING, Any
 from little_loops.records import NamedTuple
 
 if TYPE_CHECKING:

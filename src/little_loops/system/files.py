@@ -23,9 +23,9 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Self
 
 from little_loops.errors import StorageError
+from little_loops.light_typing import Any, Self
 from little_loops.records import NamedTuple
 
 PRIVATE_FOLDER = 0o700

@@ -11,10 +11,10 @@ from __future__ import annotations
 import codecs
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Protocol
 
 from little_loops.fsm.colour_codes import ColourFilter, without_colours
 from little_loops.fsm.signals import SIGNALS
+from little_loops.light_typing import Protocol
 from little_loops.records import NamedTuple
 
 EDGE = 64 << 10

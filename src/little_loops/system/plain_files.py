@@ -13,7 +13,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from typing import BinaryIO
+
+from little_loops.light_typing import BinaryIO
 
 NOT_A_FILE = "not a regular file"
 NONBLOCKING = os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY

@@ -16,8 +16,8 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from signal import SIGCONT, SIGKILL, SIGSTOP
-from typing import TYPE_CHECKING, Literal
 
+from little_loops.light_typing import TYPE_CHECKING, Literal
 from little_loops.records import NamedTuple
 from little_loops.system import process_tree
 from little_loops.system.process_table import SYSTEM

@@ -10,8 +10,8 @@ import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Protocol
 
+from little_loops.light_typing import Protocol
 from little_loops.records import NamedTuple
 
 TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from little_loops.errors import StorageError
+from little_loops.light_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from little_loops.system.files import Folder

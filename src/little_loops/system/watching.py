@@ -14,7 +14,8 @@ import struct
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from typing import Literal, Protocol
+
+from little_loops.light_typing import Literal, Protocol
 
 Kind = Literal["inotify", "kqueue", "polling"]
 

@@ -17,8 +17,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Literal, TypeAlias
 
+from little_loops.light_typing import Literal, TypeAlias
 from little_loops.records import NamedTuple
 
 NAMESPACES = ("context", "captured", "prev", "state", "loop", "branch", "env")

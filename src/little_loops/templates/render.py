@@ -23,9 +23,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TypeAlias
 
 from little_loops.errors import LittleLoopsError
+from little_loops.light_typing import TypeAlias
 from little_loops.records import NamedTuple
 from little_loops.templates.parse import (
     FIELDS,

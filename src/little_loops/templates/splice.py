@@ -11,9 +11,9 @@ Not here: values that are not the author's (`render`).
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, TypeAlias
 
 from little_loops.errors import LittleLoopsError
+from little_loops.light_typing import Any, TypeAlias
 from little_loops.records import NamedTuple
 from little_loops.templates.parse import (
     NUMBER_NAMES,

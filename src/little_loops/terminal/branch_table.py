@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final
 
 from little_loops.fsm.events import ChildEnd
+from little_loops.light_typing import Final
 from little_loops.records import NamedTuple
 from little_loops.reporting.excerpt import BAR
 from little_loops.reporting.lines import INDENT

@@ -14,7 +14,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import BinaryIO
 
 from little_loops.fsm.events import (
     ActionComplete,
@@ -30,6 +29,7 @@ from little_loops.fsm.events import (
 )
 from little_loops.fsm.state import Children, Result
 from little_loops.fsm.values import duration_text
+from little_loops.light_typing import BinaryIO
 from little_loops.records import NamedTuple
 from little_loops.reporting.lines import INDENT, PlainLines, last_line, signal_name
 from little_loops.reporting.masking import Masker

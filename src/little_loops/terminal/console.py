@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, TextIO
 
 from little_loops.errors import DefinitionError, LittleLoopsError
+from little_loops.light_typing import Any, TextIO
 from little_loops.reporting.escape import visible
 
 _color: list[str] = []

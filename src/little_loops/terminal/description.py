@@ -9,7 +9,6 @@ Not here: what concerns one run (`dry_run`), a loop as a drawing (`authoring.gra
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, TextIO
 
 from little_loops.authoring.branch_view import unfolded
 from little_loops.authoring.filling import Filling
@@ -31,6 +30,7 @@ from little_loops.fsm.schema import (
 )
 from little_loops.fsm.turn_hosts import hosts_of, name_of
 from little_loops.fsm.values import seconds_text
+from little_loops.light_typing import Any, TextIO
 from little_loops.records import NamedTuple
 from little_loops.reporting.escape import visible
 from little_loops.templates.render import (

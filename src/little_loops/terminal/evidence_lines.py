@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Protocol
 
 from little_loops.fsm.schema import Evidence, Tampering
+from little_loops.light_typing import Any, Protocol
 from little_loops.reporting.escape import visible
 
 LABEL = 9

@@ -9,9 +9,9 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Any
 
 from little_loops.fsm.values import duration_text
+from little_loops.light_typing import Any
 from little_loops.records import NamedTuple
 from little_loops.reporting.escape import visible
 from little_loops.runs.path_taken import Visit, compressed, letters, measurements, sparkline, visits

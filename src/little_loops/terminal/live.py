@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TextIO
 
 from little_loops.fsm.events import (
     ActionComplete,
@@ -29,6 +28,7 @@ from little_loops.fsm.events import (
 )
 from little_loops.fsm.joins import ENDED
 from little_loops.fsm.state import Children
+from little_loops.light_typing import TextIO
 from little_loops.records import NamedTuple
 from little_loops.reporting.escape import visible
 from little_loops.reporting.excerpt import BAR, Excerpt

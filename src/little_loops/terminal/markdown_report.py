@@ -10,7 +10,6 @@ Not here: escaping (`markdown`), reading the run (`sharing.run_record`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
 
 from little_loops.fsm.events import (
     ActionComplete,
@@ -29,6 +28,7 @@ from little_loops.fsm.state import Changed, Result
 from little_loops.fsm.timestamps import timestamp
 from little_loops.fsm.train import why_unfit
 from little_loops.fsm.values import duration_text
+from little_loops.light_typing import Any, Final
 from little_loops.receipts.story import Story
 from little_loops.reporting.amounts import count_of, count_text, money_text, times_text
 from little_loops.reporting.lines import last_line

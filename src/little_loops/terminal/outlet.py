@@ -13,8 +13,8 @@ import io
 import os
 import select
 import time
-from typing import TextIO
 
+from little_loops.light_typing import TextIO
 from little_loops.system.stops import StopFlag
 
 PATIENCE_S = 0.25

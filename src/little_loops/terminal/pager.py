@@ -11,7 +11,8 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+
+from little_loops.light_typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from subprocess import Popen

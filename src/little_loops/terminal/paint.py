@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TypeAlias
+
+from little_loops.light_typing import TypeAlias
 
 SGR = {
     "bold": "1",

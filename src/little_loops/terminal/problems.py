@@ -8,9 +8,9 @@ from __future__ import annotations
 import sys
 import unicodedata
 from collections.abc import Sequence
-from typing import Any, TextIO
 
 from little_loops.errors import Place, Problem
+from little_loops.light_typing import Any, TextIO
 from little_loops.records import NamedTuple
 from little_loops.reporting.escape import visible
 from little_loops.terminal.console import ascii_only, columns_of, print_json, talk

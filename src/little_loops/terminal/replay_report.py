@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from little_loops import __version__
 from little_loops.engine.following import Mismatch
 from little_loops.engine.replaying import Difference, RecordedMove, Replayed
 from little_loops.fsm.events import KINDS, Event
+from little_loops.light_typing import Any
 from little_loops.records import NamedTuple
 from little_loops.reporting.escape import visible
 from little_loops.terminal.tables import Style

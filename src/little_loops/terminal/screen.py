@@ -6,8 +6,8 @@ Not here: what the lines say and when they change (`live`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TextIO
 
+from little_loops.light_typing import TextIO
 from little_loops.records import NamedTuple
 
 _SGR = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}

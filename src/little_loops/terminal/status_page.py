@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 from little_loops.fsm.actions import action_of_event, prompt_sign
 from little_loops.fsm.events import (
@@ -21,6 +20,7 @@ from little_loops.fsm.timestamps import Moment, timestamp
 from little_loops.fsm.train import why_unfit
 from little_loops.fsm.values import duration_text
 from little_loops.fsm.waits import left_ms
+from little_loops.light_typing import Any
 from little_loops.records import NamedTuple
 from little_loops.reporting.action_line import shown_action
 from little_loops.reporting.amounts import count_text

@@ -5,9 +5,8 @@ Not here: reading runs (`runs.reading`), laying out tables (`tables`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from little_loops.fsm.limit_kinds import BY_REASON
+from little_loops.light_typing import TYPE_CHECKING
 from little_loops.reporting.escape import visible
 from little_loops.runs.view import RunView
 from little_loops.terminal.durations import ago, rough

@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from functools import cache
-from typing import TextIO
 
+from little_loops.light_typing import TextIO
 from little_loops.records import NamedTuple
 from little_loops.terminal.console import ascii_only, colour_wanted
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
-from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
 from little_loops.engine.loop_tests import LoopTestResult, TakenTransition, Unmet
 from little_loops.fsm.schema import FSMLoop
+from little_loops.light_typing import Any
 from little_loops.records import NamedTuple
 from little_loops.reporting.escape import visible
 from little_loops.terminal.tables import Style

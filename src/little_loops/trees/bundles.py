@@ -19,9 +19,9 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final
 
 from little_loops.errors import StoreError
+from little_loops.light_typing import Final
 from little_loops.records import NamedTuple
 from little_loops.trees import files as store_files
 from little_loops.trees.content import Unstored

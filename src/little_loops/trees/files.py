@@ -24,9 +24,9 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from little_loops.errors import StoreError
+from little_loops.light_typing import Any
 from little_loops.records import NamedTuple
 from little_loops.system.files import PRIVATE_FILE, PRIVATE_FOLDER, failure, sync_all, write_all
 from little_loops.system.plain_files import open_plain, read_plain

@@ -16,9 +16,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from signal import SIGTERM
-from typing import Literal
 
 from little_loops.errors import StoreError
+from little_loops.light_typing import Literal
 from little_loops.records import NamedTuple
 from little_loops.system import process
 from little_loops.system.stops import StopFlag

@@ -14,9 +14,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from typing import Final, Literal
 
 from little_loops.errors import StoreError
+from little_loops.light_typing import Final, Literal
 from little_loops.records import NamedTuple
 from little_loops.trees.git import Git, GitOutput, version_of, version_text
 from little_loops.trees.worktrees import HEADS, WHOLE, commit_of, run_git, wrong_branch

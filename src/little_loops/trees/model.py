@@ -6,10 +6,9 @@ Paths are relative to the project, with `/`. Bytes that are not UTF-8 become sur
 
 from __future__ import annotations
 
-from typing import Literal
-
 from little_loops.fsm.happenings import PathChange as PathChange
 from little_loops.fsm.state import Changed as Changed
+from little_loops.light_typing import Literal
 from little_loops.records import NamedTuple
 
 Kind = Literal["file", "link", "dir", "other"]

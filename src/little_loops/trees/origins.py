@@ -17,9 +17,9 @@ import json
 import os
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any, Final
 
 from little_loops.errors import StoreError
+from little_loops.light_typing import Any, Final
 from little_loops.records import NamedTuple
 from little_loops.system.files import to_json
 from little_loops.trees import files as store_files

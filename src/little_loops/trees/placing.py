@@ -14,8 +14,8 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Self
 
+from little_loops.light_typing import Self
 from little_loops.system.files import write_all
 from little_loops.trees.content import SAFE, open_folder
 

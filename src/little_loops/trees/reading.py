@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from typing import Literal
 
 from little_loops.errors import StoreError
+from little_loops.light_typing import Literal
 from little_loops.records import NamedTuple
 from little_loops.trees.files import StoreFiles
 from little_loops.trees.git import Git, GitOutput

@@ -10,10 +10,10 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 from little_loops.errors import StoreError
 from little_loops.fsm.scope import contains, normalise
+from little_loops.light_typing import Any
 from little_loops.records import NamedTuple
 from little_loops.system.plain_files import open_plain, read_plain
 from little_loops.trees.content import READ

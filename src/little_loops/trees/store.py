@@ -14,10 +14,10 @@ import stat
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Literal
 
 from little_loops.errors import StoreError
 from little_loops.fsm.path_text import path_text
+from little_loops.light_typing import Literal
 from little_loops.system.files import failure, to_json
 from little_loops.system.user_state import key_of
 from little_loops.trees import files as store_files

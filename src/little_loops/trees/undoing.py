@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
 
 from little_loops.errors import StoreError, UsageError
 from little_loops.fsm.path_text import listed_paths
 from little_loops.fsm.reversal import Change, Reversal, Version, Versions, change_of, plan_reversal
+from little_loops.light_typing import Any, Literal
 from little_loops.records import NamedTuple
 from little_loops.system.files import PRIVATE_FOLDER, to_json
 from little_loops.trees import files as store_files

@@ -16,8 +16,8 @@ import os
 import stat
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any
 
+from little_loops.light_typing import Any
 from little_loops.trees.content import NO_FILE, Intake, NotStored, open_folder
 from little_loops.trees.objects import (
     DIRECTORY,

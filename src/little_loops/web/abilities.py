@@ -6,13 +6,13 @@ This only decides which buttons a page offers. The command checks again, and has
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from little_loops.fsm.endings import NOTHING_TO_RESUME
 from little_loops.fsm.evidence import has_agent
 from little_loops.fsm.gates import open_gate
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import UNFINISHED, Answer
+from little_loops.light_typing import Any
 from little_loops.runs import refusals
 from little_loops.runs.refusals import Refusal
 from little_loops.runs.view import RunView

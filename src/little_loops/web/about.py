@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
 
 from little_loops import __version__
+from little_loops.light_typing import TYPE_CHECKING, Any
 from little_loops.system.watching import KIND
 from little_loops.web.abilities import can_create
 from little_loops.web.questions import Query, Question

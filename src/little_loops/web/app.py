@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
@@ -11,6 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from little_loops.light_typing import TYPE_CHECKING, Any
 from little_loops.web.endpoints import error_response
 from little_loops.web.errors import ApiError
 from little_loops.web.routes import api_routes

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
 
 from little_loops.fsm.events import (
     AgentWait,
@@ -29,6 +28,7 @@ from little_loops.fsm.events import (
     StateEnter,
 )
 from little_loops.fsm.schema import Convergence, FSMLoop
+from little_loops.light_typing import TYPE_CHECKING, Any
 from little_loops.reporting.escape import visible
 from little_loops.reporting.lines import last_line
 from little_loops.runs.scanning import entries_of_kinds

@@ -15,7 +15,6 @@ import secrets
 import stat
 from collections.abc import Mapping, Sequence
 from difflib import unified_diff
-from typing import TYPE_CHECKING, Any
 
 from little_loops.authoring.dump import dump
 from little_loops.authoring.edits.apply import Edited, apply
@@ -27,6 +26,7 @@ from little_loops.definitions.all_problems import all_problems
 from little_loops.definitions.compiled import header
 from little_loops.definitions.loading import library_of, shown_path
 from little_loops.errors import Problem, UsageError
+from little_loops.light_typing import TYPE_CHECKING, Any
 from little_loops.runs.config_files import LARGEST
 from little_loops.system.files import Folder
 from little_loops.system.plain_files import read_plain

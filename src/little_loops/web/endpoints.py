@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
 
 from anyio.to_thread import run_sync
 from starlette.responses import Response
 from starlette.routing import Route
 
 from little_loops.errors import LittleLoopsError, StorageError
+from little_loops.light_typing import TYPE_CHECKING, Any
 from little_loops.system.files import to_json
 from little_loops.web.errors import ApiError, bad_request
 from little_loops.web.questions import Answer, Download, Handler, Query

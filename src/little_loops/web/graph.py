@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, assert_never
 
 from little_loops.authoring.filling import Filling
 from little_loops.authoring.graph import all_arrows, handlers
 from little_loops.authoring.worst_case import outcomes
 from little_loops.fsm.actions import Action, Agent, Builtin, Loop, Shell, text_of
 from little_loops.fsm.schema import CURRENT, FSMLoop, StateConfig
+from little_loops.light_typing import Any, assert_never
 from little_loops.reporting.escape import visible
 from little_loops.reporting.masking import Masker
 

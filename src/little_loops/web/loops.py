@@ -6,7 +6,6 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
 
 from little_loops.authoring.load import Definition
 from little_loops.authoring.worst_case import worst_case
@@ -16,6 +15,7 @@ from little_loops.definitions.loop_entries import LoopEntry
 from little_loops.definitions.trust import trust_of
 from little_loops.errors import LittleLoopsError, Problem
 from little_loops.fsm.schema import FSMLoop
+from little_loops.light_typing import TYPE_CHECKING, Any
 from little_loops.reporting.escape import visible
 from little_loops.runs.history_index import PastRun
 from little_loops.runs.view import RunView

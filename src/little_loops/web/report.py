@@ -15,11 +15,11 @@ import os
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
 from html import escape
-from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from little_loops.errors import LittleLoopsError
 from little_loops.fsm.timestamps import timestamp
+from little_loops.light_typing import Any, Final
 from little_loops.sharing.run_record import RunRecord
 from little_loops.system.files import to_json
 from little_loops.terminal.durations import now_ms

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from starlette.routing import Route
 
+from little_loops.light_typing import TYPE_CHECKING
 from little_loops.web import (
     about,
     actions,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
 
 from little_loops.fsm.events import ActionComplete
 from little_loops.fsm.gates import open_gate
 from little_loops.fsm.limit_kinds import BY_REASON
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import UNFINISHED
+from little_loops.light_typing import TYPE_CHECKING, Any
 from little_loops.reporting.escape import visible
 from little_loops.reporting.masking import Masker
 from little_loops.runs.history_index import PastRun

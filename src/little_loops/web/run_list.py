@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
 
 from little_loops.errors import LittleLoopsError
 from little_loops.fsm.ledger import account
+from little_loops.light_typing import TYPE_CHECKING, Any
 from little_loops.runs.history_index import PastRun
 from little_loops.runs.layout import stem_order
 from little_loops.runs.view import RunView

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
 
 from little_loops.errors import LittleLoopsError
 from little_loops.fsm.events import (
@@ -17,6 +16,7 @@ from little_loops.fsm.events import (
     TransitionTaken,
 )
 from little_loops.fsm.schema import FSMLoop
+from little_loops.light_typing import TYPE_CHECKING, Any
 from little_loops.receipts.gathering import make_receipt
 from little_loops.reporting.escape import visible
 from little_loops.runs.answers import quoted_answer

@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
+from little_loops.light_typing import TYPE_CHECKING
 from little_loops.records import NamedTuple
 from little_loops.runs.layout import RunFiles
 from little_loops.runs.past_runs import PastRuns

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
 
 from little_loops.errors import UsageError
 from little_loops.fsm.actions import action_of_event
@@ -27,6 +26,7 @@ from little_loops.fsm.events import (
 )
 from little_loops.fsm.schema import FSMLoop, outcome_of
 from little_loops.fsm.state import Changed
+from little_loops.light_typing import TYPE_CHECKING, Any
 from little_loops.receipts.file_versions import span_of
 from little_loops.receipts.run_trees import trees_of
 from little_loops.receipts.story import Story

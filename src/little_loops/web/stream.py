@@ -10,7 +10,6 @@ import asyncio
 import os
 import time
 from collections.abc import AsyncIterator, Mapping
-from typing import TYPE_CHECKING, Any
 
 from anyio.to_thread import run_sync
 from starlette.responses import StreamingResponse
@@ -18,6 +17,7 @@ from starlette.routing import Route
 
 from little_loops.errors import LittleLoopsError, UsageError
 from little_loops.fsm.events import ActionComplete, ActionInterrupted, ActionStart
+from little_loops.light_typing import TYPE_CHECKING, Any
 from little_loops.runs.follow import GrowingLog, open_events
 from little_loops.runs.layout import DATA, EVENTS, LIVE, PID, RUNNING, SPAWN, STATE, named
 from little_loops.runs.outputs import open_outputs

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import assert_never
 
 from little_loops.authoring.checks.inspection import Inspection
 from little_loops.authoring.checks.references import covered
@@ -16,6 +15,7 @@ from little_loops.authoring.texts import LocatedText
 from little_loops.errors import Problem
 from little_loops.fsm.actions import BUILTINS, Agent, Builtin, Loop, Shell, is_shells
 from little_loops.fsm.schema import CURRENT, ExitCode, StateConfig, worktree_of
+from little_loops.light_typing import assert_never
 from little_loops.templates.shell.positions import HOLE
 
 # As strings: `re` compiles them when they are first needed.

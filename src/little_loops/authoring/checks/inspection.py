@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
 
 from little_loops.authoring.checks.flow import Flow, flow_of
 from little_loops.authoring.checks.references import Read, beginning, read
@@ -17,6 +16,7 @@ from little_loops.authoring.yaml.nodes import Map, MapEntry, Mark
 from little_loops.authoring.yaml.places import Part, Places, occurrences
 from little_loops.errors import Place, Problem
 from little_loops.fsm.schema import FSMLoop
+from little_loops.light_typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from little_loops.errors import Severity

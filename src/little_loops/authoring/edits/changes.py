@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from copy import deepcopy
-from typing import Any, assert_never
 
 from little_loops.authoring.edits.operations import Path
+from little_loops.light_typing import Any, assert_never
 from little_loops.records import NamedTuple
 
 

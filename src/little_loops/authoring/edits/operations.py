@@ -11,10 +11,10 @@ Not here: what an operation changes in a document (`plan`), and in its text (`ap
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from little_loops.authoring.yaml.nodes import plain
 from little_loops.authoring.yaml.source import parse
+from little_loops.light_typing import Any
 from little_loops.records import NamedTuple
 
 Path = tuple[str | int, ...]

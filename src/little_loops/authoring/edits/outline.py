@@ -6,13 +6,13 @@ It is made from the document, not from the machine, so a file with errors has on
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from little_loops.authoring.edits.layout import Layout
 from little_loops.authoring.edits.operations import CHOICE, Path
 from little_loops.authoring.edits.references import texts
 from little_loops.authoring.yaml.nodes import Map, Mark, plain
 from little_loops.authoring.yaml.source import parse
+from little_loops.light_typing import Any
 from little_loops.records import NamedTuple
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, assert_never
 
 from little_loops.authoring.edits.changes import Change, Drop, Put, RenameKey, RenameResult, changed
 from little_loops.authoring.edits.operations import (
@@ -32,6 +31,7 @@ from little_loops.authoring.messages import shown
 from little_loops.authoring.yaml.nodes import List, Map, Node, Text, plain
 from little_loops.authoring.yaml.places import ALIASES
 from little_loops.errors import UsageError
+from little_loops.light_typing import Any, assert_never
 
 
 class Refused(UsageError):

@@ -9,7 +9,6 @@ A definition that is written in place (`loop: {…}`) has states of its own, so 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import assert_never
 
 from little_loops.authoring.edits.operations import Path
 from little_loops.authoring.fields.kinds import (
@@ -35,6 +34,7 @@ from little_loops.authoring.fields.table import (
     STATE,
 )
 from little_loops.authoring.yaml.nodes import List, Map, Node, Text
+from little_loops.light_typing import assert_never
 from little_loops.records import NamedTuple
 
 

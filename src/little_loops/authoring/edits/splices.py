@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
-from typing import assert_never
 
 from little_loops.authoring.dump import LONGEST_FLOW, entry_lines, on_one_line, scalar
 from little_loops.authoring.edits.changes import (
@@ -27,6 +26,7 @@ from little_loops.authoring.edits.layout import Layout, Splice, Unclear
 from little_loops.authoring.edits.operations import Path
 from little_loops.authoring.edits.plan import node_at
 from little_loops.authoring.yaml.nodes import List, Map, MapEntry, Node, Text
+from little_loops.light_typing import assert_never
 from little_loops.records import NamedTuple
 
 QUOTES = ("'", '"')

@@ -6,8 +6,6 @@ fits is edited as YAML. Rules about values are not repeated: whatever a form set
 
 from __future__ import annotations
 
-from typing import Any
-
 from little_loops.authoring.fields.kinds import (
     ActionKind,
     ConditionKind,
@@ -49,6 +47,7 @@ from little_loops.authoring.fields.table import (
     TRANSITIONS,
     WORKTREE_TABLES,
 )
+from little_loops.light_typing import Any
 
 Description = dict[str, Any]
 _LONG_TEXTS = ("action", "setup", "question")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from math import prod
-from typing import TYPE_CHECKING, Any
 
 from little_loops.authoring.branch_view import as_step
 from little_loops.authoring.fields.kinds import (
@@ -30,6 +29,7 @@ from little_loops.authoring.messages import did_you_mean, listed, shown
 from little_loops.authoring.yaml.nodes import List, Map, Node, Text, text
 from little_loops.fsm.branching import MOST_BRANCHES, RESERVED
 from little_loops.fsm.schema import HOST_NAMES, HOST_OF_BRANCH, RESOLVE
+from little_loops.light_typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from little_loops.authoring.fields.reader import Reader

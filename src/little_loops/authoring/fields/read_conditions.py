@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
 
 from little_loops.authoring.fields import read_values as values
 from little_loops.authoring.fields.kinds import MOST_WORDS, STATE_NAME, ConditionKind, Str, Words
@@ -13,6 +12,7 @@ from little_loops.authoring.messages import listed, shown
 from little_loops.authoring.yaml.nodes import List, Map, Mark, Node, Text
 from little_loops.fsm.conditions import is_listed
 from little_loops.fsm.schema import FAIL, JUDGE, PASS, PROOF_VERDICTS, REJECTED, RESERVED_WORDS
+from little_loops.light_typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from little_loops.authoring.fields.reader import Reader

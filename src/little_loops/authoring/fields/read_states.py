@@ -5,8 +5,6 @@ It also reads commands of paradigms, which are states without transitions.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from little_loops.authoring.fields.gaps import ANYTHING
 from little_loops.authoring.fields.kinds import (
     MOST_STATES,
@@ -55,6 +53,7 @@ from little_loops.authoring.fields.what_runs import check_loop, check_own_action
 from little_loops.authoring.messages import listed, shown
 from little_loops.authoring.yaml.nodes import List, Map, Node, Text
 from little_loops.fsm.schema import FAIL, HOST_NAMES, HOST_OF_BRANCH, PASS
+from little_loops.light_typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from little_loops.authoring.fields.reader import Reader

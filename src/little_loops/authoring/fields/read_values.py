@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Any, Final
 
 from little_loops.authoring.fields.kinds import (
     CODE_RANGE,
@@ -42,6 +41,7 @@ from little_loops.authoring.yaml.nodes import List, Map, MapEntry, Node, Text, p
 from little_loops.authoring.yaml.scalars import notation
 from little_loops.fsm.schema import AS_ERROR, CURRENT
 from little_loops.fsm.scope import normalise
+from little_loops.light_typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from little_loops.authoring.fields.reader import Reader

@@ -10,7 +10,6 @@ needs more than one state (`check`).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
 
 from little_loops.authoring.fields import read_conditions as conditions
 from little_loops.authoring.fields import read_states as states
@@ -80,6 +79,7 @@ from little_loops.authoring.messages import listed, quoted, shown, suggest
 from little_loops.authoring.yaml.nodes import Map, MapEntry, Mark, Node, Text
 from little_loops.authoring.yaml.places import Source
 from little_loops.errors import Problem
+from little_loops.light_typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from little_loops.authoring.load import Definition

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
 
 from little_loops.authoring.messages import shown
 from little_loops.authoring.yaml.nodes import Mark, Text
 from little_loops.authoring.yaml.places import Places
+from little_loops.light_typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from little_loops.authoring.fields.reader import Reader

@@ -8,7 +8,6 @@ also works with tools that only know draft 07.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from little_loops.authoring.fields.kinds import (
     BRANCH_NAME,
@@ -92,6 +91,7 @@ from little_loops.authoring.fields.table import (
 )
 from little_loops.fsm.events import HOOK_KINDS
 from little_loops.fsm.schema import HOST_NAMES
+from little_loops.light_typing import Any
 
 Schema = dict[str, Any]
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
 
 from little_loops.authoring.fields.table import STATE
 from little_loops.authoring.yaml.nodes import Map, Text
+from little_loops.light_typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from little_loops.authoring.fields.reader import Reader

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
+from little_loops.light_typing import Any
 from little_loops.records import NamedTuple
 
 

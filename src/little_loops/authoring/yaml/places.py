@@ -8,10 +8,10 @@ a problem needs it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Literal
 
 from little_loops.authoring.yaml.nodes import List, Map, MapEntry, Mark, Node, Text
 from little_loops.errors import Place
+from little_loops.light_typing import Literal
 from little_loops.records import NamedTuple
 
 Part = Literal["key", "value"]

@@ -13,7 +13,8 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+
+from little_loops.light_typing import Any
 
 
 class LazyPattern:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Any
+
+from little_loops.light_typing import Any
 
 WORDS: dict[str, tuple[str, Any]] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL"), ("null", None)),

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from itertools import repeat
 from operator import itemgetter
-from typing import Any
 
 from little_loops.authoring.messages import shown
 from little_loops.authoring.yaml.nodes import List, Map, MapEntry, Mark, Node, Text
@@ -31,6 +30,7 @@ from little_loops.authoring.yaml.pyyaml import (
 )
 from little_loops.authoring.yaml.scalars import WORDS, other_than_words
 from little_loops.errors import Problem
+from little_loops.light_typing import Any
 from little_loops.records import NamedTuple
 
 MOST_BYTES = 1 << 20

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
 
 from little_loops.authoring.messages import quoted, shown
 from little_loops.authoring.yaml.nodes import Mark
 from little_loops.authoring.yaml.places import Source
 from little_loops.errors import Problem
+from little_loops.light_typing import Any
 from little_loops.records import NamedTuple
 
 _KEY = re.compile(r"""\s*(?:- +)*(?:"[^"]*"|'[^']*'|[^\s:#'"][^:#]*?)\s*:(?:\s|$)""")

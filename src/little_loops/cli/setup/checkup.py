@@ -12,12 +12,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from typing import Literal
 
 from little_loops import __version__
 from little_loops.errors import LittleLoopsError
 from little_loops.fsm.schema import FSMLoop
 from little_loops.hosts.base import Run, Which
+from little_loops.light_typing import Literal
 from little_loops.records import NamedTuple
 from little_loops.reporting.amounts import GB, MB, size_text
 

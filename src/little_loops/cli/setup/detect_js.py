@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any
 
 from little_loops.cli.setup.detect import Checks, DetectedCheck, Language, count, need, read
+from little_loops.light_typing import Any
 from little_loops.records import NamedTuple
 
 PACKAGE = "package.json"

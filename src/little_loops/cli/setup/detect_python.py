@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from typing import Any
 
 from little_loops.cli.setup.detect import (
     Checks,
@@ -17,6 +16,7 @@ from little_loops.cli.setup.detect import (
     need,
     read,
 )
+from little_loops.light_typing import Any
 from little_loops.records import NamedTuple
 
 MARKS = ("pyproject.toml", "setup.cfg", "setup.py", "requirements.txt", "Pipfile")

@@ -8,9 +8,9 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatch
-from typing import TYPE_CHECKING
 
 from little_loops.cli.setup.detect import DetectedCheck
+from little_loops.light_typing import TYPE_CHECKING
 from little_loops.records import NamedTuple
 from little_loops.reporting.escape import visible
 from little_loops.terminal.console import talk

@@ -6,8 +6,7 @@ because a loop without data in its scripts needs neither.
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
-
+from little_loops.light_typing import Literal, TypeAlias
 from little_loops.records import NamedTuple
 from little_loops.templates.parse import Escape, Reference
 

@@ -21,8 +21,8 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
-from typing import Literal, NoReturn, TypeAlias
 
+from little_loops.light_typing import Literal, NoReturn, TypeAlias
 from little_loops.records import NamedTuple
 from little_loops.templates.shell.positions import HOLE, Reason, ScriptPosition, Use
 from little_loops.templates.shell.rules import EVALUATED, declared, findings, makes_integers

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from typing import Literal, TypeAlias
 
+from little_loops.light_typing import Literal, TypeAlias
 from little_loops.records import NamedTuple
 from little_loops.templates.shell.positions import HOLE
 from little_loops.templates.shell.words import UNKNOWN, ArgumentRole, Role, Word

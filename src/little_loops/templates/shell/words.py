@@ -5,8 +5,7 @@ Not here: reading words from a script (`reader`), determining roles (`rules`).
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
-
+from little_loops.light_typing import Literal, TypeAlias
 from little_loops.records import NamedTuple
 from little_loops.templates.shell.positions import ScriptPosition
 
