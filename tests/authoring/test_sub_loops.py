@@ -55,6 +55,19 @@ FILES = {
         initial: go
         states: {go: {loop: self, next: end}, end: {terminal: true}}
         """,
+    "ping": """\
+        initial: go
+        states: {go: {loop: pong, next: end}, end: {terminal: true}}
+        """,
+    "pong": """\
+        initial: go
+        states: {go: {loop: ping, next: end}, end: {terminal: true}}
+        """,
+    "two": """\
+        context: {dir: src, what: ls}
+        initial: go
+        states: {go: {action: "${context.what} ${context.dir}", next: end}, end: {terminal: true}}
+        """,
     "code": """\
         context: {what: ls}
         initial: go
@@ -396,3 +409,80 @@ def test_a_loop_may_be_called_loop():
     assert found is not None
     assert found.states["a"].loop is not None
     assert found.states["a"].loop.name == "loop"
+
+
+@pytest.mark.parametrize(
+    ("text", "help"),
+    [
+        pytest.param("loop: nope", "available: `fix`", id="no such loop"),
+        pytest.param("loop: fix, with: {dri: lib}", "did you mean `dir`?", id="a similar variable"),
+        pytest.param("loop: fix, with: {zz: lib}", "known: `dir`, `name`", id="other variables"),
+        pytest.param(
+            "loop: wide, with: {a: b}", "add it to `context` of that loop", id="no variables"
+        ),
+    ],
+)
+def test_how_to_fix_it(text, help):
+    found = loaded(state(text)).problems
+    assert [each.help for each in found if each.code in ("LL219", "LL221")] == [help]
+
+
+def test_without_a_project_only_the_form_can_be_suggested():
+    states = {"a": {"loop": "fix", "next": "b"}, "b": {"terminal": True}}
+    [problem] = load_data({"initial": "a", "states": states}, "x").problems
+    assert problem.help == "write something like `loop: fix-types`"
+
+
+def test_two_loops_that_start_each_other():
+    found = told(loaded(state("loop: ping")))
+    assert found[0] == (
+        "pong.yaml:2:21: LL221 loop `ping` contains itself (used by ping.yaml:2) (used by top.yaml:5)"
+    )
+
+
+def test_a_definition_in_place_is_a_level_of_its_own():
+    text = state("loop: {initial: a, states: {a: {loop: fix, next: b}, b: {terminal: true}}}")
+    assert loaded(text, ("x",) * 6).loop is not None
+    found = [each.message for each in loaded(text, ("x",) * 7).problems if each.code == "LL221"]
+    assert found == ["loops are nested more than 8 levels deep"]
+
+
+def test_a_definition_in_place_that_cannot_be_read():
+    found = loaded(state("loop: {initial: a, states: {a: {next: nowhere}}}"))
+    assert found.loop is None
+    assert {each.split()[1] for each in told(found)} >= {"LL202"}
+
+
+def test_one_of_several_scopes_is_enough():
+    assert loaded(state("loop: wide", "[src, docs]")).loop is not None
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param("${captured.first.output}", id="alone"),
+        pytest.param("now ${captured.first.output}", id="in a text"),
+        pytest.param("${context.seen}", id="in a variable"),
+    ],
+)
+def test_what_is_data_for_the_other_loop(value):
+    text = f"""\
+        context: {{seen: "${{captured.first.output}}"}}
+        initial: first
+        states:
+          first: {{action: date, next: kid}}
+          kid:
+            loop: two
+            with:
+              what: "{value}"
+            next: done
+          done: {{terminal: true}}
+        """
+    [problem] = told(loaded(text))
+    assert problem.startswith("two.yaml:3:24: LL407 ")
+    assert problem.endswith(" (with the values of top.yaml:8)")
+
+
+def test_a_value_that_is_not_there_is_no_data():
+    found = told(loaded(state('loop: code, with: {what: "${context.nope}"}')))
+    assert [each.split()[1] for each in found if "LL301" not in each] == ["LL403"]

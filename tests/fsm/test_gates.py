@@ -176,6 +176,12 @@ def test_a_resume_of_an_earlier_version_that_was_cut_goes_where_it_was_headed():
             "state `look` has no `choices`, so `--to` has no effect",
             id="no choices",
         ),
+        pytest.param(
+            {"choices": ["gone"]},
+            "gone",
+            "`gone` is not one of the choices of state `look`: `gone`",
+            id="a choice that is not a state",
+        ),
     ],
 )
 def test_a_target_that_the_gate_does_not_offer(gate, to, expected):
@@ -192,3 +198,9 @@ def test_an_answer_counts_only_at_its_gate():
     go_on(world, [0])
     taken = [each for each in world.log[known:] if each["event"] == "transition"]
     assert [(each["from"], each["to"]) for each in taken] == [("ship", "done")]
+
+
+def test_a_run_that_goes_on_waits_at_no_gate():
+    world = at_the_gate()
+    assert world.saved is not None
+    assert open_gate(world.saved._replace(status="running", reason=None)) is None

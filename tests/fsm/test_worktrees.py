@@ -181,7 +181,8 @@ def test_a_resume_commits_and_merges_again():
 def test_which_worktrees_are_kept(keep, script, removed):
     world = own(*script, worktree={"keep": keep})
     begin(world)
-    assert ("worktrees_cleared" in told(world)) is removed
+    cleared = [each for each in world.commands if isinstance(each, ClearWorktrees)]
+    assert [each.save for each in cleared] == ([keep == "never"] if removed else [])
 
 
 def test_a_worktree_that_cannot_be_made_ends_the_run_and_a_resume_tries_again():
@@ -357,6 +358,72 @@ def test_what_a_state_keeps(keep):
     begin(world)
     which = "kept" if keep == "always" else "removed"
     assert f"worktrees_cleared {which}=['types']" in told(world)
+    [cleared] = [each for each in world.commands if isinstance(each, ClearWorktrees)]
+    assert cleared.save is (keep == "never")
+
+
+def test_only_the_timeout_of_the_loop_limits_setup_and_check():
+    settings = {"merge": "merge", "setup": "make", "check": "make test"}
+    world = own(worktree=settings, timeout=100)
+    begin(world)
+    first, check = [
+        each.job for each in world.commands if isinstance(each, PrepareWorktree | CheckMerged)
+    ]
+    assert (first.deadline_of, first.deadline_ms) == ("loop", 100_000)
+    assert (check.deadline_of, check.deadline_ms is not None) == ("loop", True)
+
+
+def test_a_run_that_failed_commits_and_merges_nothing():
+    world = own(2, worktree={"merge": "merge"})
+    _, ending = begin(world)
+    assert ending.status == "failed"
+    assert not [each for each in world.commands if isinstance(each, CommitWork | MergeBranch)]
+
+
+@pytest.mark.parametrize(
+    ("merges", "checks"),
+    [
+        pytest.param([{"commit": None, "reason": "conflict"}], 1, id="a conflict"),
+        pytest.param([{"commit": "1"}, {"commit": "1"}], 1, id="nothing new"),
+        pytest.param([{"commit": "1"}, {"commit": "2"}], 2, id="both new"),
+    ],
+)
+def test_only_a_new_commit_is_checked(merges, checks):
+    states = {
+        "all": {
+            "for_each": ["a", "b"],
+            "action": "make",
+            "worktree": {"check": "make test"},
+            "on_pass": "done",
+        },
+        "done": ENDS,
+    }
+    loop = {"name": "nightly", "initial": "all", "states": states}
+    world = ScriptedWorld(FSMLoop.from_dict(loop), (PASSED, PASSED))
+    world.git = {MergeBranch: merges}
+    begin(world)
+    assert sum(isinstance(each, CheckMerged) for each in world.commands) == checks
+
+
+def test_a_failure_is_no_conflict_although_a_branch_was_left_out():
+    states = {
+        "all": {
+            "for_each": ["a", "b"],
+            "action": "make",
+            "worktree": True,
+            "on_pass": "done",
+            "on_fail": "bad",
+            "on_conflict": "torn",
+        },
+        "done": ENDS,
+        "bad": {**ENDS, "outcome": "failure"},
+        "torn": {**ENDS, "outcome": "failure"},
+    }
+    loop = {"name": "nightly", "initial": "all", "states": states}
+    world = ScriptedWorld(FSMLoop.from_dict(loop), ("a", FAILED, "b", PASSED))
+    world.git = {MergeBranch: [TORN]}
+    run, _ = begin(world)
+    assert run.current_state == "bad"
 
 
 def test_git_that_fails_before_the_loop_starts_is_an_error_of_the_state():
@@ -434,6 +501,7 @@ def test_a_run_that_resolves_and_dies_continues_once_in_each_try():
         "types.resolve-2 ends",
         "types.resolve-2 ends",
     ]
+    assert resumed(world) == []
 
 
 def test_a_run_that_resolves_ends_with_the_time_of_the_loop():

@@ -2,7 +2,7 @@
 
 Not mutated, because no test could or should notice: docstrings, annotations and type aliases,
 `assert` statements (they inform the type checker), `assert_never`, `if TYPE_CHECKING:` blocks,
-overloads, decorators and `__all__`.  Prose (a string with letters and spaces, and the literal parts
+overloads, decorators and `__all__`, and `strict=` of `zip`, which states what is always true.  Prose (a string with letters and spaces, and the literal parts
 of an f-string) is left alone too: whether a message reads well is for a person to judge, and one
 mutant per sentence would crowd out those of the logic.  Words, keys and separators are emptied.
 """
@@ -161,6 +161,8 @@ def _of_fields(node: ast.AST, inner: Spot, spot: Spot) -> Iterator[Mutant]:
 def _of_node(place: Place, node: object, inner: Spot, spot: Spot) -> Iterator[Mutant]:
     match node:
         case ast.Call(func) if _name(func) in TYPE_MAKERS:
+            return
+        case ast.keyword("strict"):
             return
         case ast.Constant() if isinstance(place[0], ast.JoinedStr):
             return
@@ -395,7 +397,8 @@ def _other_operations(
 
 
 def _other_calls(node: ast.Call) -> Iterator[ast.expr]:
-    yield from _one_fewer(node, "keywords")
+    if _name(node.func) != "zip":
+        yield from _one_fewer(node, "keywords")
     match node.func:
         case ast.Name(name) if name in OTHER_FUNCTION:
             yield _with(node, func=ast.Name(OTHER_FUNCTION[name], ast.Load()))

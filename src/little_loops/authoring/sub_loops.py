@@ -139,24 +139,20 @@ def _check_given(
                 f"known: {known}" if known else "add it to `context` of that loop"
             )
             yield Problem("LL219", message, place("states", name, "with", key, part="key"), help)
-    marked = _marked(loop, state, child)
+    marked = {
+        key: Data("x")
+        for key, value in state.with_.items()
+        if _has_data(as_text(value), loop.context)
+    }
     if not marked:
         return
-    alone = {each._replace(message="") for each in check(child, definition.places)}
+    # Alone, the other loop has no errors, or it would not have been read.
     with_data = child._replace(context={**child.context, **marked})
     used_at = place("states", name, "with")
     where = "" if used_at is None else f" (with the values of {used_at.file}:{used_at.line})"
     for problem in check(with_data, definition.places):
-        if problem.severity == "error" and problem._replace(message="") not in alone:
+        if problem.severity == "error":
             yield problem._replace(message=problem.message + where)
-
-
-def _marked(loop: FSMLoop, state: StateConfig, child: FSMLoop) -> dict[str, Data]:
-    """Return the values of `with` that are data, as the other loop sees them."""
-    context = {**loop.context, **state.context}
-    return {
-        key: Data("x") for key, value in state.with_.items() if _has_data(as_text(value), context)
-    }
 
 
 def _has_data(text: str, context: Mapping[str, Any]) -> bool:
