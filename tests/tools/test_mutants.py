@@ -53,6 +53,7 @@ def titles(source: str) -> list[str]:
             "x = a if b else c", ["a if b else c -> a", "a if b else c -> c"], id="if-else"
         ),
         pytest.param("f(a, b=c)", ["f(a, b=c) -> pass", "f(a, b=c) -> f(a)"], id="keyword"),
+        pytest.param("x = zip(a, b, strict=True)", [], id="strict"),
         pytest.param("x = any(y)", ["any(y) -> all(y)"], id="any"),
         pytest.param("x = y.strip()", ["y.strip() -> y"], id="cleaning"),
         pytest.param("x = y.endswith(z)", ["y.endswith(z) -> y.startswith(z)"], id="other end"),

@@ -56,9 +56,11 @@ def _files(name: str) -> Iterator[Path]:
 
 
 def test_files(modules: Iterable[Module]) -> list[str]:
-    """`tests/` has a folder or a file for every part of the package."""
+    """`tests/` has a folder or a file for every part of the package; the generated pages are tests
+    of the tables that they show."""
     parts = {module.name.split(".")[1] for module in modules}
     patterns = [each for part in parts for each in (f"{part}/**/test_*.py", f"test_{part}.py")]
+    patterns.append("docs/test_reference.py")
     files = (file for pattern in patterns for file in (ROOT / "tests").glob(pattern))
     return sorted(str(file.relative_to(ROOT)) for file in files)
 
