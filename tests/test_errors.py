@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from little_loops import errors
 from little_loops.errors import DefinitionError, Problem
 
 FIRST = Problem("LL101", "`initial` is missing")
@@ -25,3 +26,19 @@ WARNING = Problem("LL301", "this state is never reached", severity="warning")
 def test_a_definition_error_says_the_first_problem_and_counts_the_others(problems, message):
     error = DefinitionError(problems)
     assert (str(error), error.problems) == (message, tuple(problems))
+
+
+def test_exit_codes_are_those_that_scripts_rely_on():
+    codes = {name: value for name, value in vars(errors).items() if isinstance(value, int)}
+    assert codes == {
+        "OK": 0,
+        "FAILED": 1,
+        "USAGE": 2,
+        "LIMIT": 3,
+        "PAUSED": 4,
+        "CONFLICT": 5,
+        "STOPPED_BY_ACTION": 6,
+        "INTERNAL": 70,
+        "SIGNALLED": 128,
+        "TYPE_CHECKING": False,
+    }

@@ -229,3 +229,9 @@ def test_every_state_is_drawn_and_no_control_character(loop: FSMLoop) -> None:
     for drawn in (as_text(loop), as_text(loop, ascii_only=True), as_mermaid(loop), as_dot(loop)):
         assert all(name in drawn for name in loop.states)
         assert all(char.isprintable() for char in drawn.replace("\n", ""))
+
+
+def test_letters_of_other_alphabets_are_escaped_for_mermaid():
+    loop = FSMLoop("l", "prüfen", {"prüfen": StateConfig(terminal=True)})
+    assert "ü" not in as_mermaid(loop)
+    assert "pr#252;fen" in as_mermaid(loop)

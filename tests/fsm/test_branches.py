@@ -221,6 +221,11 @@ def test_the_items_name_the_host():
     hosts = [each.host.name for _, each in acting_states(loop) if each.host is not None]
     assert hosts == ["claude", "codex"]
     assert item_hosts(StateConfig(host=HostOptions("claude"))) == (None,)
+    mixed = StateConfig.from_dict({**of, "for_each": ["claude", 5], "as": "who"})
+    assert item_hosts(mixed) == ("claude",)
+    model = HostOptions("${branch.who}", model="large")
+    loop = FSMLoop("x", "a", {"a": mixed._replace(host=model)})
+    assert [each.host for _, each in acting_states(loop)] == [HostOptions("claude", model="large")]
 
 
 def test_the_loop_of_an_action():
@@ -290,6 +295,7 @@ def test_an_agent_is_asked_for_a_verdict_if_that_matters():
     outer = FSMLoop("x", "a", {"a": agent})
     act = action_loop(outer, agent, agent, "x").states["run"]
     assert (act.next, asks_verdict(act)) == ("done", None)
+    assert (act.on_pass, act.on_fail) == (None, None)
     judged = agent._replace(next=None, on_pass="done", on_fail="bad")
     assert asks_verdict(action_loop(outer, judged, judged, "x").states["run"]) == ("pass", "fail")
     shell = agent._replace(action="make")

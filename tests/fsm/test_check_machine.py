@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from little_loops.fsm.check_machine import check_machine, checks_of, decided_by, shell_checks_of
-from little_loops.fsm.schema import Evidence, FSMLoop, StateConfig
+from little_loops.fsm.schema import PROOF_VERDICTS, Evidence, FSMLoop, StateConfig
 
 LOOP = FSMLoop.from_dict(
     {
@@ -93,3 +93,15 @@ def test_a_check_alone_keeps_nothing():
     loop = FSMLoop.from_dict({"name": "l", "initial": "size", "states": states})
     alone = check_machine(loop, ("size",)).states["size"].to_dict()
     assert (alone["condition"], alone["repeat"]) == ({"type": "convergence", "target": 5}, 3)
+
+
+def test_a_check_alone_leads_nowhere_else():
+    others = {f"on_{verdict}": "fix" for verdict in (*PROOF_VERDICTS, "error", "timeout")}
+    states = {
+        "check": {"action": "make", "check": True, "on_pass": "done", **others},
+        "fix": {"action": "fix", "next": "check"},
+        "done": {"terminal": True},
+    }
+    loop = FSMLoop.from_dict({"name": "l", "initial": "check", "states": states})
+    alone = check_machine(loop, ("check",)).states["check"]
+    assert [getattr(alone, name) for name in others] == [None] * len(others)

@@ -1256,3 +1256,13 @@ def test_some_settings_mean_nothing_without_evidence(changes: dict[str, Any], ne
     states = {"a": {"action": "/fix", "next": "done"}, "done": {"terminal": True}}
     loop = FSMLoop.from_dict({"name": "l", "initial": "a", "states": states})
     assert needs_evidence(loop._replace(**changes)) is needed
+
+
+def test_evidence_is_wanted_where_the_best_is_kept():
+    condition = {"type": "convergence", "target": 5, "keep": "best"}
+    states = {
+        "size": {"action": "wc -l", "check": True, "condition": condition, "next": "done"},
+        "done": {"terminal": True},
+    }
+    loop = FSMLoop.from_dict({"name": "l", "initial": "size", "states": states})
+    assert wants_evidence(loop)

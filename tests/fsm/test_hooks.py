@@ -519,3 +519,13 @@ def test_a_run_can_be_cut_anywhere_and_no_action_runs_without_its_hook(script, d
     leased = {each["step"] for each in hooked.log if each.get("hook") == "before_state"}
     entered = {each["step"]: each["state"] for each in hooked.log if each["event"] == "state_enter"}
     assert leased >= {step for step, state in entered.items() if state != "done"}
+
+
+def test_a_required_hook_after_a_run_that_ended_at_a_limit_does_not_change_that():
+    hooks = {"after_run": {"action": "x", "required": True}}
+    hooked = world([1, 0, 1], hooks, max_iterations=1)
+    hooked.hooks = {"after_run": ["exit 1"]}
+    begin(hooked)
+    (ran,) = [each for each in hooked.log if each["event"] == "hook"]
+    assert "required" not in ran or ran["required"] is False
+    assert hooked.log[-1]["reason"] == "max_iterations"

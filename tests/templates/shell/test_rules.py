@@ -49,6 +49,8 @@ def told(line: str) -> str:
         ("env A=@ ls @", "A=@ value env, @"),
         ("env -u @ ls", "@ value env"),
         ("env -i ls @", "@"),
+        ("env -uHOME @", "@ command"),
+        ("env - ls @", "@"),
         ("env -S @", "@ command env"),
         ("sudo -u me -- @", "@ command"),
         ("/usr/bin/env python3 -c @", "@ program python"),

@@ -246,7 +246,7 @@ def _after_expansions(words: Sequence[Word], at: int) -> int:
 
 def _is_expansion(word: Word) -> bool:
     """Return whether a word is nothing but an unquoted expansion."""
-    return word.bare and bool(word.text) and set(word.text) == {UNKNOWN}
+    return word.bare and set(word.text) == {UNKNOWN}
 
 
 def _only_looks_up(words: Sequence[Word], at: int) -> bool:
