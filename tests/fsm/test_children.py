@@ -139,6 +139,9 @@ def test_an_ending_of_a_newer_version_is_an_error():
             id="a limit",
         ),
         pytest.param(ends("failed", "error", message="error"), "failed: error", id="nothing more"),
+        pytest.param(
+            ends("needs_review", "terminal"), "needs review in `b` (2 iterations)", id="at a gate"
+        ),
     ],
 )
 def test_how_a_child_ended_in_words(outcome, text):

@@ -126,6 +126,8 @@ def test_numbers_are_inserted_as_they_are(modifier, value, text):
         ("number", "nan", "a number: 'nan'"),
         ("number", "0x10", "a number: '0x10'"),
         ("number", "1,5", "a number: '1,5'"),
+        ("number", "x" * 40, f"a number: '{'x' * 40}'"),
+        ("number", "x" * 41, f"a number: '{'x' * 40}…'"),
     ],
 )
 def test_what_is_not_a_number_is_named(modifier, value, problem):

@@ -259,3 +259,9 @@ def test_suggestions_end_where_nobody_reads_on() -> None:
     problems = load(keys + MACHINE, "x.yaml", "x").problems
     helps = [problem.help for problem in problems]
     assert helps == ["your own keys begin with `x-`"] * 120 + [None] * 280
+
+
+@pytest.mark.parametrize("value", ["-5", "0"])
+def test_a_time_that_is_not_greater_than_zero(value):
+    [problem] = load(f"timeout: {value}{MACHINE}", "x.yaml", "x").problems
+    assert problem.message == f"`timeout` must be greater than 0, not `{value}`"
