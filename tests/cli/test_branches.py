@@ -176,11 +176,11 @@ def test_how_worktrees_are_shown(project: Project):
 CONFLICTS = """\
 loop: many
 tests:
-  - name: one of them does not fit
+  - name: one of them cannot be merged
     given: {each: [0, {conflict: true}]}
     expect: {status: failed, reason: conflict, path: [each]}
     kill: everywhere
-  - name: the loop does not fit
+  - name: the loop cannot be merged
     given: {each: 0, inner: {conflict: true}}
     expect: {status: failed, state: done, path: [each, inner, done]}
 """

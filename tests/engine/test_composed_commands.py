@@ -1,7 +1,7 @@
 """Every command, for a run that starts a loop and branches in worktrees, merges them, and makes one
 that is in conflict fit: each says what became of them.
 
-One branch conflicts and is made to fit; one turns the check red and is left out.
+One branch conflicts and is resolved; one turns the check red and is left out.
 """
 
 from __future__ import annotations

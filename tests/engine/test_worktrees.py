@@ -264,7 +264,7 @@ def test_of_twelve_branches_the_nine_without_a_conflict_land(repository):
     assert {**after, "branches": ""} == {**before, "branches": ""}
 
 
-# ── making a branch fit ────────────────────────────────────────────────────────────────────────
+# ── resolving conflicts ────────────────────────────────────────────────────────────────────────
 
 BOTH = "(echo line ${branch.item}; sed 1d a.py) > new; mv new a.py; echo x > ${branch.item}.py"
 FITS = (
@@ -273,7 +273,7 @@ FITS = (
 
 
 @pytest.mark.parametrize("settings", ["", "merge: squash, ", "from: working-tree, "])
-def test_a_branch_that_is_in_conflict_is_made_to_fit(repository, settings):
+def test_a_branch_that_is_in_conflict_is_resolved(repository, settings):
     before = repository.users()
     resolve = "{action: " + json.dumps(FITS) + "}"
     tree = f"{{{settings}check: test ! -e untracked.py, resolve: {resolve}}}"
@@ -289,7 +289,7 @@ def test_a_branch_that_is_in_conflict_is_made_to_fit(repository, settings):
     assert repository.ll("replay", "w").returncode == 0
 
 
-def test_a_branch_that_fails_the_check_is_made_to_fit_by_a_loop(repository):
+def test_a_branch_that_fails_the_check_is_resolved_by_a_loop(repository):
     repository.loop(
         "fit",
         """\
@@ -318,7 +318,7 @@ def test_a_branch_that_fails_the_check_is_made_to_fit_by_a_loop(repository):
         ("exit 2", "exit 2"),
     ],
 )
-def test_a_branch_that_still_does_not_fit_is_left_out(repository, resolve, why):
+def test_a_branch_that_still_cannot_be_merged_is_left_out(repository, resolve, why):
     tree = f"{{resolve: {{action: {resolve}}}, tries: 2}}"
     done = repository.run(MANY.format(items="[one, two]", action=BOTH, worktree=tree))
     assert done.returncode == 1, told(done)
@@ -352,7 +352,7 @@ def rows_of(status: str) -> dict[str, list[str]]:
     return rows
 
 
-def test_a_loop_whose_work_is_in_conflict_with_later_commits_is_made_to_fit(repository):
+def test_a_loop_whose_work_is_in_conflict_with_later_commits_is_resolved(repository):
     action = (
         "sed -i s/0/mine/ a.py; cd $LL_PROJECT; sed -i s/0/theirs/ a.py;"
         " git -c core.hooksPath=/dev/null -c commit.gpgSign=false commit -q -m theirs a.py"
@@ -363,7 +363,7 @@ def test_a_loop_whose_work_is_in_conflict_with_later_commits_is_made_to_fit(repo
     assert (repository.root / "a.py").read_text().startswith("line theirs\nline mine\nline 1\n")
 
 
-def test_a_stop_while_it_is_made_to_fit_leaves_nothing_running_and_a_resume_continues(repository):
+def test_a_stop_while_it_is_resolved_leaves_nothing_running_and_a_resume_continues(repository):
     wait = "touch $LL_PROJECT/begun.log; while test -e $LL_PROJECT/go.log; do sleep 0.05; done"
     tree = "{resolve: {action: " + json.dumps(f"{wait}; {FITS}") + "}}"
     repository.write("go.log", "")
@@ -393,7 +393,7 @@ states:
     ("answer", "code", "lands"),
     [("approve", 0, "line one\nline two\n"), ("reject", 1, "line one\nline 1\n")],
 )
-def test_a_gate_of_the_run_that_makes_it_fit_pauses_the_run_until_it_is_answered(
+def test_a_gate_of_the_run_that_resolves_it_pauses_the_run_until_it_is_answered(
     repository, answer, code, lands
 ):
     repository.loop("fit", GATED)
@@ -892,3 +892,127 @@ def test_what_a_loop_protects_is_never_merged_from_a_worktree(repository: Reposi
     assert done.returncode == 0, done.stdout + done.stderr
     assert repository.git("show", "main:a.py") == LINES.rstrip("\n")
     assert repository.git("show", "main:b.py") == LINES + "good"
+
+
+# ── what changes in the project meanwhile ──────────────────────────────────────────────────────
+
+STRAYS = """\
+initial: fix
+scope_writes: {writes}
+host: {{name: command, command: [./agent.sh, "{{prompt}}"]}}
+states:
+  fix: {runs}
+  look: {{action: test -e made.py, next: done}}
+  done: {{terminal: true}}
+{more}
+"""
+STRAY_RUNS = {
+    "a loop": "{action: fix it, action_type: prompt, next: look}",
+    "branches": (
+        "{for_each: [one, two, three], action: fix it, action_type: prompt, worktree: {},"
+        " next: look}"
+    ),
+}
+AGENT = """\
+#!/bin/sh
+echo made > made.py
+for file in mine.py untracked.py new.py; do echo strayed > "$LL_PROJECT/$file"; done
+echo noise > "$LL_PROJECT/some.log"
+echo done
+"""
+REPORTED = (
+    "! since agents started to work in worktrees, files of the original project changed,"
+    " by them or by you: mine.py, new.py, untracked.py"
+)
+
+
+def with_agent(repository: Repository, writes: str, runs: str, agent: str = AGENT) -> None:
+    repository.write("agent.sh", agent)
+    (repository.root / "agent.sh").chmod(0o755)
+    repository.git("add", "agent.sh")
+    repository.quietly("commit", "-q", "-m", "agent", "agent.sh")
+    more = "worktree: {merge: merge}" if runs == "a loop" else ""
+    repository.loop("w", STRAYS.format(writes=writes, runs=STRAY_RUNS[runs], more=more))
+
+
+@pytest.mark.parametrize("runs", STRAY_RUNS)
+@pytest.mark.parametrize(
+    ("writes", "code", "lines"),
+    [
+        ("report", 0, [f"{REPORTED}; project-changes-1.patch has the difference"]),
+        ("ignore", 0, []),
+        (
+            "enforce",
+            1,
+            [f"{REPORTED}; nothing was restored; project-changes-1.patch has the difference"],
+        ),
+    ],
+)
+def test_files_of_the_project_that_change_meanwhile_are_reported_once_and_stay(
+    repository, runs, writes, code, lines
+):
+    with_agent(repository, writes, runs)
+    names = ("mine.py", "new.py", "untracked.py")
+    before = {name: (repository.root / name).read_text() for name in names}
+    done = repository.ll("run", "w", "--allow-skip-permissions")
+    assert done.returncode == code, told(done)
+    found = [line.strip() for line in done.stdout.split("\n") if "original project" in line]
+    assert [line for line in found if line.startswith("!")] == lines
+    assert {(repository.root / name).read_text() for name in names} == {"strayed\n"}
+    assert repository.ll("replay", "w").returncode == 0
+    for patch in (repository.root / ".loops").rglob("project-changes-1.patch"):
+        repository.git("apply", "-R", str(patch))
+        assert {name: (repository.root / name).read_text() for name in names} == before
+    assert bool(lines) == (before == {name: (repository.root / name).read_text() for name in names})
+
+
+BESIDE = """\
+scope: [docs]
+initial: write
+states:
+  write:
+    action: >-
+      while ! test -e go.log; do sleep 0.05; done; echo theirs > docs/x; touch begun.log;
+      while test -e hold.log; do sleep 0.05; done
+    next: done
+  done: {terminal: true}
+"""
+
+
+@pytest.mark.parametrize("runs", STRAY_RUNS)
+def test_what_another_run_that_is_alive_may_change_is_not_reported(repository, runs):
+    """The agent waits until the other run has written its file, which it does meanwhile."""
+    agent = "#!/bin/sh\necho made > made.py; touch $LL_PROJECT/go.log\n"
+    agent += "while ! test -e $LL_PROJECT/begun.log; do sleep 0.05; done; echo done\n"
+    with_agent(repository, "enforce", runs, agent)
+    text = (repository.root / ".loops/w.yaml").read_text()
+    (repository.root / ".loops/w.yaml").write_text(f"scope: [made.py]\n{text}")
+    repository.write("docs/x", "")
+    repository.write("hold.log", "")
+    repository.loop("beside", BESIDE)
+    with repository.started("run", "beside") as other:
+        until(repository.running("beside", ".pid").exists, "the other run")
+        done = repository.ll("run", "w", "--allow-skip-permissions")
+        (repository.root / "hold.log").unlink()
+        other.communicate(timeout=60)
+    assert done.returncode == 0, told(done)
+    assert (repository.root / "docs/x").read_text() == "theirs\n"
+    assert "original project" not in done.stdout
+
+
+@pytest.mark.parametrize("runs", STRAY_RUNS)
+def test_what_changed_before_a_kill_is_reported_by_the_resume(repository, runs):
+    agent = AGENT.replace(
+        "echo done",
+        "test -e $LL_PROJECT/again.log || { touch $LL_PROJECT/begun.log; sleep 600; }; echo done",
+    )
+    with_agent(repository, "report", runs, agent)
+    with repository.started("run", "w", "--allow-skip-permissions") as child:
+        until((repository.root / "begun.log").exists, "the agent")
+        os.killpg(child.pid, signal.SIGKILL)
+        child.communicate(timeout=60)
+    repository.write("again.log", "")
+    done = repository.ll("resume", "w")
+    assert done.returncode == 0, told(done)
+    assert done.stdout.count(REPORTED) == 1
+    assert (repository.root / "mine.py").read_text() == "strayed\n"

@@ -1,7 +1,7 @@
 """A tree of files that is only a mapping.
 
 `src/` is the scope, `tests/` is protected, a `Makefile` runs the tests; `other/` and `tests/other` lie
-outside the scope.
+outside the scope. Paths that begin with `../` are those of the project that a worktree comes from.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from hashlib import sha256
 from typing import Literal
 
 from little_loops.fsm.commands import TakeSnapshot
+from little_loops.fsm.evidence import without
 from little_loops.fsm.happenings import PathChange, SnapshotCut, SnapshotTaken
 from little_loops.fsm.state import Changed
 from little_loops.fsm.timestamps import Moment
@@ -23,6 +24,8 @@ OUTSIDE = ("other/", "tests/other")
 class FakeTrees:
     def __init__(self) -> None:
         self.files: Files = {"src/a": "0", "tests/t": "0"}
+        self.original: Files = {}
+        self.landed: tuple[str, ...] = ()
         self.stored: dict[str, Files] = {}
         self.committed: tuple[str, ...] = ()
         self.warnings: tuple[str, ...] = ()
@@ -35,10 +38,11 @@ class FakeTrees:
 
     def write(self, files: Mapping[str, str | None]) -> None:
         for path, text in files.items():
+            tree = self.original if path.startswith("../") else self.files
             if text is None:
-                self.files.pop(path, None)
+                tree.pop(path, None)
             else:
-                self.files[path] = text
+                tree[path] = text
 
     def taken(self, at: Moment, command: TakeSnapshot) -> SnapshotTaken:
         if command.when == "last":  # what the checks left running is dying
@@ -48,6 +52,11 @@ class FakeTrees:
             self.before_end = {}
         project, guard = self._store(self.files), self._store(self._under("tests/"))
         before = self.stored.get(command.since or project, {})
+        landed = self.landed if command.apart and command.landed is not None else ()
+        original, strayed = self._look_beside(command)
+        outside = self._outside(before, command.reference)
+        if command.apart:
+            outside = without(_differing(before, self.files), landed)
         return SnapshotTaken(
             at,
             command.when,
@@ -57,7 +66,7 @@ class FakeTrees:
             changed=_changed(before, self.files),
             compared=tuple(_changed(self.stored[each], self.files) for each in command.compare),
             tampered=self._against(command.reference or guard),
-            outside=self._outside(before, command.reference),
+            outside=outside,
             committed=self.committed,
             warnings=self.warnings,
             ending=command.ending,
@@ -65,7 +74,19 @@ class FakeTrees:
             watched=tuple(
                 path for path in _differing(before, self.files) if path.endswith("Makefile")
             ),
+            landed=landed,
+            original=original,
+            strayed=strayed,
+            patch="p.patch" if strayed or (command.apart and outside) else "",
         )
+
+    def _look_beside(self, command: TakeSnapshot) -> tuple[str | None, tuple[str, ...]]:
+        """The project that the worktree comes from, and what changed there."""
+        if command.original is None:
+            return None, ()
+        now, since = self._store(self.original), command.original.since
+        before = self.original if since is None else self.stored[since]
+        return now, tuple(_differing(before, self.original))
 
     def last_look(self, at: Moment, command: TakeSnapshot) -> SnapshotTaken | SnapshotCut:
         """What is left of the end of a run by a stop that cannot wait."""

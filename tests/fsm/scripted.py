@@ -567,7 +567,8 @@ def _told_of_tree(record: dict[str, Any]) -> str:
         case "tampered":
             return f"tampered by {record['by']}: {paths} ({record['tampering']})"
         case "out_of_scope":
-            return f"out of scope: {paths} ({record['scope_writes']})"
+            beside = f"{record['beside']}, " if "beside" in record else ""
+            return f"out of scope: {paths} ({beside}{record['scope_writes']})"
         case "restored":
             failed = f", not {', '.join(record['failed'])}" if "failed" in record else ""
             return f"restored: {paths}{failed}"

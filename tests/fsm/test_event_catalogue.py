@@ -238,6 +238,18 @@ def proved() -> ScriptedWorld:
     return proving
 
 
+def strays_from_a_worktree() -> ScriptedWorld:
+    """An agent in a worktree that changes a file of the project."""
+    states = {
+        "fix": {"action": "Fix it.", "action_type": "prompt", "next": "done"},
+        "done": {"terminal": True},
+    }
+    strays = Says(agent="success", writes={"../notes": "1"})
+    found = world(states, strays, worktree={"merge": "none"})
+    begin(found, evidence="on")
+    return found
+
+
 def confirmed() -> ScriptedWorld:
     twice = world(PROVED, 0, 0, evidence={"confirm": 2})
     begin(twice, evidence="on")
@@ -397,7 +409,7 @@ def left_alone() -> ScriptedWorld:
 
 
 def torn() -> ScriptedWorld:
-    """A branch that is left out after two tries to make it fit."""
+    """A branch that is left out after two tries to resolve it."""
     tree = {"resolve": {"loop": WITH_CHILD["kid"]["loop"]}, "tries": 2}
     kid = {**WITH_CHILD["kid"], "worktree": tree}
     passed = GATE._replace(status="completed", reason="terminal")
@@ -452,6 +464,7 @@ RUNS: list[Callable[[], ScriptedWorld]] = [
     answered,
     told,
     proved,
+    strays_from_a_worktree,
     confirmed,
     kept_the_best,
     not_put_back,

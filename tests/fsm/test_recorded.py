@@ -237,6 +237,18 @@ def test_which_rule_a_change_broke(events, protected, watched):
     assert found.watched == tuple(watched)
 
 
+def test_what_changed_beside_worktrees():
+    beside = event("out_of_scope", files=1, paths=["a"], beside="tree", patch="p")
+    project = event("out_of_scope", files=1, paths=["b"], beside="project", patch="p")
+    protected = event("tampered", files=1, paths=["t"], tampering="fail", by="apart")
+    moved = event("reference_moved", files=2, paths=["t", "u"], by="`fix`")
+    tree = event("tree", when="after", guard="g2", original="o")
+    found = answer(SNAPSHOT, protected, moved, beside, project, tree, run=WITH_TREES)
+    assert (found.outside, found.strayed, found.landed) == (("a",), ("b",), ("u",))
+    assert [each.path for each in found.tampered] == ["t", "u"]
+    assert (found.original, found.patch) == ("o", "p")
+
+
 def test_more_paths_than_an_event_names():
     told = event("tampered", files=3, paths=["a"], tampering="fail", by="agent")
     cut = event("tree_unread", when="end", guard="g2")

@@ -573,7 +573,7 @@ def test_a_gate_of_a_run_that_resolves_stays_open_until_it_is_answered():
 
 
 def test_a_branch_that_waits_although_enough_have_passed_does_not_pause_the_merge():
-    """The first branch pauses; the second decides the join, conflicts, and is made to fit."""
+    """The first branch pauses; the second decides the join, conflicts, and is resolved."""
     at_gate = PASSED._replace(status="needs_review", reason="review")
     states = {
         "all": {

@@ -61,7 +61,7 @@ def _with_branches(entry: MapEntry) -> MapEntry:
 
 
 def _steps_in(state: Map) -> Iterator[MapEntry]:
-    """Yield the entries of the branches of a state, and of what makes them fit."""
+    """Yield the entries of the branches of a state, and of what resolves their conflicts."""
     branches, worktree = state.get("branches"), state.get("worktree")
     if isinstance(branches, Map):
         yield from branches.entries
@@ -71,7 +71,7 @@ def _steps_in(state: Map) -> Iterator[MapEntry]:
 
 
 def as_step(resolve: Node) -> Node:
-    """Return what makes branches fit as a mapping, also if only the name of a loop is written."""
+    """Return what resolves conflicts as a mapping, also if only the name of a loop is written."""
     if not isinstance(resolve, Text):
         return resolve
     return Map((MapEntry(text("loop", resolve), resolve),), resolve.mark)

@@ -341,7 +341,7 @@ def _prepared_by_child(world: LocalWorld, spec: ChildSpec) -> Worktree | None:
 
 
 def _is_resolver(spec: ChildSpec) -> bool:
-    """Return whether a child is to make a branch fit that is not merged cleanly."""
+    """Return whether a child resolves a branch that cannot be merged."""
     train = spec.parent.train
     return train is not None and train.resolving == spec.name
 

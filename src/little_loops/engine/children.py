@@ -183,8 +183,8 @@ class ChildProcesses:
     def _given_to_resolver(
         self, run: LoopState, state: StateConfig, values: Values
     ) -> ChildInputs | str:
-        """Return what makes a branch fit, and what it is given: the values of that branch, and why
-        it does not fit."""
+        """Return what resolves a branch, and what it is given: the values of that branch, and why
+        it cannot be merged."""
         train, children = run.train, run.children
         assert train is not None, "branches are being merged"
         assert children is not None, "the state has started its branches"

@@ -7,12 +7,12 @@ follows from a snapshot (`fsm.evidence`).
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 
 from little_loops.engine.run_trees import SNAPSHOT_S, RunTrees
 from little_loops.errors import StorageError, StoreError
 from little_loops.fsm.commands import PutBack, RestoreProtected, TakeSnapshot, TreeCommand
-from little_loops.fsm.evidence import forbidden
+from little_loops.fsm.evidence import forbidden, without
 from little_loops.fsm.happenings import (
     Happening,
     PathChange,
@@ -24,8 +24,9 @@ from little_loops.fsm.happenings import (
 from little_loops.fsm.path_text import listed_paths, path_text
 from little_loops.fsm.state import Changed
 from little_loops.light_typing import TYPE_CHECKING
+from little_loops.records import NamedTuple
 from little_loops.system.own_command import path_with_own_command
-from little_loops.trees import model
+from little_loops.trees import merging, model
 from little_loops.trees.git import Interrupted
 from little_loops.trees.guard import Guard, leads_out
 from little_loops.trees.rules import in_cache_directory
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from little_loops.engine.local_world import LocalWorld
 
 PATCH = "out-of-scope.patch"
+ORIGINAL_PATCH = "project-changes"
+"""What changed in the project while agents worked in worktrees; the step is part of the name."""
 MAX_LED_TO = 5
 STOPPED_BYTES = 16 << 20
 """How much new content is read after a stop was requested: a fraction of a second."""
@@ -77,7 +80,7 @@ def put_back(world: LocalWorld, command: PutBack) -> Happening:
         now = trees.store.snapshot(trees.rules, command.reference)
         tampered = tampered_since(trees, command.reference, now.guard)
         protected = frozenset(forbidden(trees.loop.evidence, tampered))
-        outside = _outside(trees, command.project, now.project, command.reference, tampered)
+        outside = _outside_scope(trees, command.project, now.project, command.reference, tampered)
         paths = tuple(path for path in outside if path not in protected)
         patch = os.path.join(trees.run_dir, PATCH)
         done = trees.store.put_back(trees.rules, command.project, paths, patch)
@@ -157,6 +160,13 @@ def _compare_snapshot(
     warnings."""
     is_first = command.since is None
     tampered = tampered_since(trees, command.reference, taken.guard)
+    landed = _landed(trees, command, trees.place) if command.apart else ()
+    outside = _outside(trees, command, taken.project, tampered, landed)
+    beside = _look_at_original(trees, command)
+    patch = beside.patch
+    if command.apart and outside and command.since is not None:
+        patch = _patch_name(trees, command)
+        trees.store.write_patch(command.since, taken.project, outside, patch)
     return SnapshotTaken(
         world.clock.now(),
         command.when,
@@ -166,7 +176,7 @@ def _compare_snapshot(
         _changed(trees, command.since, taken.project),
         tuple(_changed(trees, each, taken.project) for each in command.compare),
         tampered,
-        _outside(trees, command.since, taken.project, command.reference, tampered),
+        outside,
         _committed(trees, command),
         (
             *taken.left_out,
@@ -176,7 +186,58 @@ def _compare_snapshot(
         command.ending,
         command.late,
         _watched(trees, command.since, taken.project),
+        landed,
+        beside.id,
+        beside.strayed,
+        os.path.basename(patch),
     )
+
+
+def _landed(trees: RunTrees, command: TakeSnapshot, project: str) -> tuple[str, ...]:
+    """Return the files of the project that were merged from worktrees since the last snapshot. Git
+    knows whether that was carried out, also if a kill kept it from being recorded."""
+    if command.landed is None:
+        return ()
+    git, prefix = trees.store.git, trees.rules.prefix
+    return merging.landed_paths(git, project, *command.landed, prefix)
+
+
+class _OriginalNow(NamedTuple):
+    """The snapshot of the original project, what has changed there, and the file with that."""
+
+    id: str | None = None
+    strayed: tuple[str, ...] = ()
+    patch: str = ""
+
+
+def _look_at_original(trees: RunTrees, command: TakeSnapshot) -> _OriginalNow:
+    """Take a snapshot of the project that the run's worktree comes from, if the command asks for it
+    and no run above does it. Return what changed there, except in the scopes of other runs."""
+    if command.original is None or (original := trees.original) is None:
+        return _OriginalNow()
+    store, rules, since = original.store, original.rules, command.original.since
+    store.git = trees.store.git
+    now = store.snapshot(rules).project
+    if since is None or since == now:
+        return _OriginalNow(now)
+    landed = _landed(trees, command, trees.project)
+    found = store.outside(since, now, (), trees.others_in_project())
+    strayed = _uncached(without(found, landed), rules.caches)
+    if not strayed:
+        return _OriginalNow(now)
+    patch = _patch_name(trees, command)
+    store.write_patch(since, now, strayed, patch)
+    return _OriginalNow(now, strayed, patch)
+
+
+def _patch_name(trees: RunTrees, command: TakeSnapshot) -> str:
+    return os.path.join(trees.run_dir, f"{ORIGINAL_PATCH}-{command.step}.patch")
+
+
+def _uncached(paths: Iterable[str], own: Container[str]) -> tuple[str, ...]:
+    """Return the paths without caches, unless the user has them. An agent that runs the tests leaves
+    some anywhere. Python also imports a compiled file that is not in a cache, so that counts."""
+    return tuple(path for path in paths if not in_cache_directory(path) or path in own)
 
 
 def _is_before_success(command: TakeSnapshot) -> bool:
@@ -238,6 +299,24 @@ def _watched(trees: RunTrees, before: str | None, after: str) -> tuple[str, ...]
 
 def _outside(
     trees: RunTrees,
+    command: TakeSnapshot,
+    after: str,
+    tampered: Sequence[PathChange],
+    landed: Sequence[str],
+) -> tuple[str, ...]:
+    """Return the changed paths outside the scope. If agents have worked in worktrees instead, all
+    that changed, except `landed`, caches and the scopes of other runs."""
+    before = command.since
+    if not command.apart:
+        return _outside_scope(trees, before, after, command.reference, tampered)
+    if before is None or before == after or trees.loop.scope_writes == "ignore":
+        return ()
+    found = trees.store.outside(before, after, (), trees.others())
+    return _uncached(without(found, landed), trees.rules.caches)
+
+
+def _outside_scope(
+    trees: RunTrees,
     before: str | None,
     after: str,
     reference: str | None,
@@ -251,11 +330,7 @@ def _outside(
     if before is None or before == after or trees.loop.scope_writes == "ignore":
         return ()
     found = trees.store.outside(before, after, trees.rules.scope, trees.others())
-    # An agent that runs the tests leaves caches anywhere. Python also imports a compiled file that
-    # is not in a cache, so that counts.
-    found = tuple(
-        path for path in found if not in_cache_directory(path) or path in trees.rules.caches
-    )
+    found = _uncached(found, trees.rules.caches)
     if not found or reference is None:
         return found
     # What equals its reference was restored, by us or by the agent.

@@ -1,4 +1,4 @@
-"""Let a run make a branch fit that is not merged cleanly: with git, in the worktree of that branch.
+"""Let a run resolve a branch that cannot be merged: with git, in the worktree of that branch.
 
 The run begins with both sides merged, conflict markers included, and its result is a commit on top
 of both. So the branch is merged cleanly afterwards, unless the check fails again.
@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 
 from little_loops.engine.local_world import LocalWorld
-from little_loops.engine.worktree_runs import Fitting, WorktreePlace, place_of_branch
+from little_loops.engine.worktree_runs import Resolution, WorktreePlace, place_of_branch
 from little_loops.errors import StoreError
 from little_loops.fsm.path_text import listed_paths
 from little_loops.fsm.schema import WORKING_TREE, worktree_of
@@ -26,7 +26,7 @@ MARKERS = (b"<<<<<<< ", b">>>>>>> ")
 
 
 def place_to_resolve(world: LocalWorld, run: LoopState) -> WorktreePlace:
-    """Return the worktree of the branch that `run` is making fit, and what it is to fit onto."""
+    """Return the worktree of the branch that `run` resolves, and what it is to be merged onto."""
     train, children = run.train, run.children
     assert train is not None, "branches are being merged"
     assert children is not None, "they belong to a state"
@@ -37,7 +37,7 @@ def place_to_resolve(world: LocalWorld, run: LoopState) -> WorktreePlace:
     assert worktree is not None, "only a state with worktrees resolves"
     base = train.base if worktree.from_ == WORKING_TREE else None
     files = (train.failing or LeftOut(name)).files
-    merges = Fitting(train.tip, files, base)
+    merges = Resolution(train.tip, files, base)
     before = place_of_branch(world, children, resolver_of(name, train.tries.get(name, 1) - 1))
     is_begun = before is not None and before.merges is not None and before.merges.tip == train.tip
     return place._replace(merges=merges._replace(is_begun=is_begun))
@@ -46,7 +46,7 @@ def place_to_resolve(world: LocalWorld, run: LoopState) -> WorktreePlace:
 def lay_out(git: Git, place: WorktreePlace, commit: str) -> None:
     """Write the files of both sides, merged, into the worktree of a branch, which is at `commit`."""
     merges = place.merges
-    assert merges is not None, "only a run that makes a branch fit is asked"
+    assert merges is not None, "only a run that resolves a branch is asked"
     if merges.is_begun:
         return
     worktrees.add(git, place.origin, place.path, place.branch, commit)
@@ -59,7 +59,7 @@ def parents_of(git: Git, place: WorktreePlace) -> tuple[str, ...] | None:
     """Return the parents of the commit with the result; None if the branch has that already. Raises
     `StoreError` if a file still has conflict markers."""
     merges = place.merges
-    assert merges is not None, "only a run that makes a branch fit is asked"
+    assert merges is not None, "only a run that resolves a branch is asked"
     if left := tuple(path for path in merges.files if _has_markers(os.path.join(place.path, path))):
         raise StoreError(f"conflict markers are left in {listed_paths(left, len(left))}")
     head = worktrees.commit_of(git, place.path, worktrees.HEADS + place.branch)

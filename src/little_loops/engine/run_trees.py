@@ -84,6 +84,13 @@ def evidence_for(
     return "on" if repository is not None else "not in a git repository"
 
 
+class OriginalTree(NamedTuple):
+    """The project that a run works in a worktree of: its store, and what is part of a snapshot."""
+
+    store: TreeStore
+    rules: Rules
+
+
 class RunTrees:
     """The tree store of one run."""
 
@@ -117,6 +124,7 @@ class RunTrees:
         self._named: set[str] = set()
         self._began_at = run.started_at
         self._others: set[tuple[str, ...]] = set()
+        self._beside: set[tuple[str, ...]] = set()
 
     @property
     def began_ns(self) -> int:
@@ -272,6 +280,8 @@ class RunTrees:
         """
         if "store" in self.__dict__ and "rules" in self.__dict__:
             self.store.save_times(self.rules)
+            if (original := self.__dict__.get("original")) is not None:
+                original.store.save_times(original.rules)
             self.store.git = self.store.git.bounded(SNAPSHOT_S)._replace(stop=stop, urgent=None)
             with suppress(Interrupted):
                 self.store.pack()
@@ -291,7 +301,7 @@ class RunTrees:
     def note_action(self, blame: Blame | None, reference: str | None) -> None:
         """Record who begins to work, in case the run is killed before the next action begins."""
         files = self.store.files
-        if blame is None or reference is None:
+        if blame is None or blame == "apart" or reference is None:
             interrupted_turns.forget(files, self.run_id)
         elif not self.rules.owner:
             evidence, began_at = self.loop.evidence, self._began_at
@@ -390,9 +400,17 @@ class RunTrees:
         noted = scopes_beside(self.project, mine, self._began_at, self.environ, above)
         place = self.place
         real = os.path.realpath(place)
+        self._beside |= {tuple(scope) for scope in (*alive, *noted)}
         beside = [scope for scope in (*alive, *noted) if overlaps(scope, (real,))]
         self._others |= {plain_scope(scope, place) for scope in beside}
         return sorted(self._others)
+
+    def others_in_project(self) -> list[tuple[str, ...]]:
+        """Return the same for the project itself, if the run works in a worktree of it."""
+        self.others()
+        real = os.path.realpath(self.project)
+        beside = [scope for scope in self._beside if overlaps(scope, (real,))]
+        return sorted({plain_scope(scope, self.project) for scope in beside})
 
     @property
     def _tree(self) -> tuple[str, tuple[str, ...]]:
@@ -403,6 +421,20 @@ class RunTrees:
         levels = below.count(CHILDREN)
         above = nesting(self.environ).runs[-levels:] if levels else ()
         return own.removesuffix(DATA), above
+
+    @cached_property
+    def original(self) -> OriginalTree | None:
+        """Return the project that the run's worktree comes from, to look at; None if the run works in
+        the project, or a run above it looks."""
+        if not self.rules.owner or self._is_child:
+            return None
+        git = self.store.git
+        store = TreeStore.open(self.project, self.home, git, create=False)
+        return OriginalTree(store, store.rules(self.run_id, (".",), ()))
+
+    @property
+    def _is_child(self) -> bool:
+        return CHILDREN in os.path.relpath(self.run_dir, loops_of(self.project)).split(os.sep)
 
     def is_anothers(self, path: str) -> bool:
         return any(within(path, scope) for scope in self._others)

@@ -1,4 +1,4 @@
-"""What git answers in a world without effects: branches fit, and the user's branch moves."""
+"""What git answers in a world without effects: branches are merged, and the user's branch moves."""
 
 from __future__ import annotations
 

@@ -47,8 +47,8 @@ from little_loops.trees.worktree_records import WorktreeRecord, reserve
 LONGEST_NAME = 80
 
 
-class Fitting(NamedTuple):
-    """The commit `tip` that a branch is to fit onto, and the files that are in conflict.
+class Resolution(NamedTuple):
+    """The commit `tip` that a branch is to be merged onto, and the files that are in conflict.
 
     The branch began at `base`, if that has changes which may not be merged. `is_begun`: an earlier
     run has begun with the same, and its files stay.
@@ -64,7 +64,7 @@ class WorktreePlace(NamedTuple):
     """Where a run works: the worktree `path`, with the project in it, on its own branch.
 
     `origin` is the project directory that it is a worktree of; `number` is its own among all
-    worktrees of the project. `merges` is set for a run that makes the branch fit.
+    worktrees of the project. `merges` is set for a run that resolves the branch's conflict.
     """
 
     path: str
@@ -72,7 +72,7 @@ class WorktreePlace(NamedTuple):
     branch: str
     origin: str
     number: int = 0
-    merges: Fitting | None = None
+    merges: Resolution | None = None
 
     @classmethod
     def of(cls, start: Mapping[str, Any]) -> WorktreePlace | None:
@@ -82,7 +82,7 @@ class WorktreePlace(NamedTuple):
         if found is None or "origin" not in found:
             return None
         merges = found.get("merges")
-        return cls(**{**found, "merges": None if merges is None else Fitting(**merges)})
+        return cls(**{**found, "merges": None if merges is None else Resolution(**merges)})
 
     @property
     def root(self) -> CopyRoot:

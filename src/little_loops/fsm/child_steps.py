@@ -29,7 +29,7 @@ from little_loops.fsm.events import (
     ChildStart,
     Cost,
 )
-from little_loops.fsm.evidence import starts_agents
+from little_loops.fsm.evidence import has_agents_in_tree, starts_agents
 from little_loops.fsm.happenings import ChildEnded, ChildOutcome
 from little_loops.fsm.joins import (
     CRASHED,
@@ -40,7 +40,7 @@ from little_loops.fsm.joins import (
     outcome_of_ending,
 )
 from little_loops.fsm.limits import time_left_ms
-from little_loops.fsm.schema import ERROR, StateConfig, effective_condition
+from little_loops.fsm.schema import ERROR, StateConfig, effective_condition, worktree_of
 from little_loops.fsm.state import Children, Counted, Halt, Judgement, Stage
 from little_loops.fsm.step_builder import StepBuilder
 from little_loops.fsm.worktree_steps import base_due, merge_due
@@ -96,7 +96,8 @@ def _announce(builder: StepBuilder, names: tuple[str, ...], *, several: bool = F
             attempt,
             "loop",
             label=state.label,
-            has_agents=starts_agents(state, run.context),
+            has_agents=has_agents_in_tree(state, run.context),
+            apart=worktree_of(state) is not None and starts_agents(state, run.context),
         )
     )
     builder.note(ChildrenPlanned(run.current_state, run.step, attempt, names, several))
@@ -181,7 +182,7 @@ class _Meaning:
 
 def _meaning(children: Children, name: str, outcome: ChildOutcome) -> _Meaning:
     """Return what the end of a child means, given what is happening to the others. Once the verdict
-    is known, one that has not come to its end is not needed any more, unless it makes a branch fit."""
+    is known, one that has not come to its end is not needed any more, unless it resolves a branch."""
     is_crash = outcome.status == CRASHED
     meant = outcome_of_ending(outcome.status, outcome.reason)
     is_needed = children.verdict is None or name not in children.names
@@ -252,7 +253,7 @@ def _last_count(builder: StepBuilder, children: Children) -> str:
 
 
 def _stop_beside(children: Children) -> RunChildren | None:
-    """Return the command that stops the run that makes a branch fit, if one is running."""
+    """Return the command that stops the run that resolves a branch, if one is running."""
     beside = children.beside
     if beside is None or beside.stage != "running":
         return None

@@ -9,6 +9,7 @@ from little_loops.fsm.schema import Condition, Hook, HostOptions, JudgeConfig, W
 from little_loops.fsm.state import (
     Children,
     Judgement,
+    LandedCommits,
     Metric,
     NotKept,
     Status,
@@ -289,11 +290,21 @@ class Wait(NamedTuple):
     deadline_ms: int | None = None
 
 
+class OriginalLook(NamedTuple):
+    """Take a snapshot of the original project, and compare it with the one `since`, if there is
+    one."""
+
+    since: str | None = None
+
+
 class TakeSnapshot(NamedTuple):
     """Record the content of the tree.
 
     `since` is the project of the previous snapshot, `reference` the expected content of protected
     paths, `compare` lists further projects to compare with. With `ending`, the run ends after it.
+    `apart`: agents have worked in worktrees of the tree since then, and `landed` was merged from
+    those, unless that was not carried out. `original`: also look at the project that the run's own
+    worktree comes from.
     """
 
     state: str
@@ -305,6 +316,9 @@ class TakeSnapshot(NamedTuple):
     compare: tuple[str, ...] = ()
     ending: Ending | None = None
     late: bool = False
+    apart: bool = False
+    landed: LandedCommits | None = None
+    original: OriginalLook | None = None
 
 
 class RestoreProtected(NamedTuple):

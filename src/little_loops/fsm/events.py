@@ -67,6 +67,7 @@ class ActionStart(NamedTuple):
     is_check: bool = False
     filled: Masked[str | None] = None
     has_agents: bool = False
+    apart: bool = False
 
 
 class ActionComplete(NamedTuple):
@@ -218,9 +219,9 @@ class MergeChecked(NamedTuple):
 
 
 class ResolveStart(NamedTuple):
-    """A run starts that is to make a branch fit; written before its process is started."""
+    """A run starts that is to resolve a branch which cannot be merged; written before its process is started."""
 
-    # `files` and `reason`: why it does not fit; `resolve`: why the try before has failed.
+    # `files` and `reason`: why it cannot be merged; `resolve`: why the try before failed.
     branch: str
     child: str
     files: tuple[str, ...] = ()
@@ -231,7 +232,7 @@ class ResolveStart(NamedTuple):
 class BranchLeftOut(NamedTuple):
     """A branch is not merged; its git branch is kept."""
 
-    # `resolve`: why the last try to make it fit has failed.
+    # `resolve`: why the last try to resolve it failed.
     branch: str
     files: tuple[str, ...] = ()
     reason: Masked[str] = ""
@@ -468,6 +469,7 @@ class Tree(NamedTuple):
     compared: tuple[Changed, ...] = ()
     committed: tuple[str, ...] = ()
     late: bool = False
+    original: str | None = None
 
 
 class TreeUnread(NamedTuple):
@@ -490,12 +492,17 @@ class Tampered(NamedTuple):
 
 
 class OutOfScope(NamedTuple):
-    """An agent changed files outside the loop's scope."""
+    """An agent changed files outside the loop's scope, or, while agents worked in worktrees, somebody
+    changed files of the project itself."""
 
+    # `beside` is empty for a change outside the scope; `tree`: files where this run works, `project`:
+    # files of the project that its own worktree comes from. `patch` has the difference.
     state: str
     files: int
     paths: tuple[str, ...]
     scope_writes: str
+    beside: Literal["", "tree", "project"] = ""
+    patch: str = ""
 
 
 class Restored(NamedTuple):

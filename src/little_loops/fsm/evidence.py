@@ -34,12 +34,15 @@ from little_loops.fsm.schema import (
     keeper_of,
     loops_started_by,
     outcome_of,
+    own_worktree,
     starts_runs,
+    worktree_of,
 )
 from little_loops.fsm.state import (
     CheckRecord,
     Finding,
     Judgement,
+    LandedCommits,
     LoopState,
     Move,
     NotPassed,
@@ -92,6 +95,20 @@ def starts_agents(state: StateConfig, context: Mapping[str, Any]) -> bool:
     """Return whether an agent works in one of the runs that a state starts."""
     inner = inner_steps(state).values()
     return any(runs_agent(each, context) for each in (state, *inner))
+
+
+def has_agents_in_tree(state: StateConfig, context: Mapping[str, Any]) -> bool:
+    """Return whether an agent works where the run itself does, in one of the runs that a state
+    starts; those in worktrees do not."""
+    if worktree_of(state) is not None:
+        return False
+    if state.loop is not None:
+        loop = state.loop
+        return any(has_agents_in_tree(each, loop.context) for _, each in acting_states(loop))
+    inner = inner_steps(state).values()
+    if inner:
+        return any(has_agents_in_tree(each, context) for each in inner)
+    return runs_agent(state, context)
 
 
 def runs_agent(state: StateConfig, context: Mapping[str, Any]) -> bool:
@@ -215,6 +232,8 @@ def tampered_finding(tampering: str, by: str, paths: Sequence[str], count: int) 
     changed = listed_paths(paths, count)
     if by == "agent":
         return Finding("tampered", f"the agent changed {changed}")
+    if by == "apart":
+        return Finding("tampered", f"{changed} changed while agents worked in worktrees")
     exempt = f"if the check writes there itself, add `!/{path_text(paths[0])}` to `protect`"
     return Finding("tampered", f"{changed} changed while the check ran; {exempt}")
 
@@ -226,6 +245,25 @@ def is_out_of_scope(loop: FSMLoop, trees: Trees) -> bool:
     """Return whether an agent changed files outside the scope since the last snapshot, and the loop
     cares."""
     return loop.scope_writes != "ignore" and trees.blame == "agent" and trees.finding is None
+
+
+def watches_original(loop: FSMLoop, run: LoopState) -> bool:
+    """Return whether the next snapshot includes the project that the run's worktree comes from:
+    agents have worked since the last one, or are about to."""
+    if own_worktree(loop) is None or loop.scope_writes == "ignore":
+        return False
+    trees, state = trees_of(run), loop.states[run.current_state]
+    if trees is not None and trees.blame in ("agent", "apart"):
+        return True
+    return starts_agents(state, run.context) if starts_runs(state) else is_agent(loop, run)
+
+
+def landed_commits(run: LoopState, trees: Trees) -> LandedCommits | None:
+    """Return what was or may have been merged from worktrees since the last snapshot."""
+    train = run.train
+    if train is None or train.tip == train.head:
+        return trees.landed
+    return LandedCommits(train.head, train.tip)
 
 
 class Attributed(NamedTuple):
@@ -242,13 +280,13 @@ def one_report_each(loop: FSMLoop, found: Attributed) -> Attributed:
     An enforced scope applies to all paths outside it, even if another rule restores them.
     """
     if loop.scope_writes != "enforce":
-        return found._replace(outside=_without(found.outside, found.protected + found.watched))
+        return found._replace(outside=without(found.outside, found.protected + found.watched))
     only_reported = tampering_of(loop.evidence) == REPORT
-    protected = _without(found.protected, found.outside if only_reported else ())
-    return found._replace(protected=protected, watched=_without(found.watched, found.outside))
+    protected = without(found.protected, found.outside if only_reported else ())
+    return found._replace(protected=protected, watched=without(found.watched, found.outside))
 
 
-def _without(paths: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
+def without(paths: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
     hidden = frozenset(others)
     return tuple(path for path in paths if path not in hidden)
 

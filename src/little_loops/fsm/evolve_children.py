@@ -84,7 +84,7 @@ def _counted(children: Children, event: ChildEnd) -> Children:
 
 
 def _beside(children: Children, event: ChildEnd) -> Beside | None:
-    """Return the run that makes a branch fit if it can continue; None if it is over."""
+    """Return the run that resolves a branch if it can continue; None if it is over."""
     if event.stage not in UNDECIDED:
         return None
     pause = _pause(children, event) if event.stage in PAUSED else None
@@ -151,7 +151,7 @@ def resumed_children(children: Children, answered: Collection[str]) -> Children:
 
 
 def _continued_beside(beside: Beside | None, answered: Collection[str]) -> Beside | None:
-    """Return the run that makes a branch fit after a resume, like any other child."""
+    """Return the run that resolves a branch after a resume, like any other child."""
     if beside is None:
         return None
     stage = _continued(beside.name, beside.stage, answered)

@@ -8,6 +8,7 @@ from little_loops.fsm.events import (
     ActionInterrupted,
     ActionStart,
     CheckResult,
+    ChildStart,
     Cycle,
     Event,
     Forked,
@@ -31,6 +32,7 @@ from little_loops.fsm.evidence import (
     MAX_PATHS,
     NOT_PASSED,
     PASSED,
+    landed_commits,
     stalls_after,
     tampered_finding,
 )
@@ -60,8 +62,8 @@ def evolve_trees(run: LoopState, trees: Trees, event: Event) -> Trees:
     match event:
         case ActionStart():
             return _action_start(trees, event)
-        case ActionComplete() if run.session_id is not None:
-            return _after_agent_turn(trees)
+        case ActionComplete():
+            return _action_complete(run, trees)
         case ActionInterrupted(started=False) if trees.best is not None:
             best = trees.best._replace(changing=trees.best.had_change)
             return trees._replace(best=best)
@@ -106,8 +108,8 @@ def _apply_movement(run: LoopState, trees: Trees, event: Event) -> Trees:
             return trees._replace(best=None)
         case HostWait():
             return _expect_edits_by_user(trees)
-        case HookRun():
-            return _hook_run(trees, event)
+        case HookRun() | ChildStart():
+            return _others_begin(trees, event)
         case Forked(redefined=True):
             return trees._replace(reference=None)  # other paths may be protected now
         case _:
@@ -140,6 +142,14 @@ def _judge(trees: Trees, event: JudgeStart | JudgeComplete) -> Trees:
     return trees._replace(blame=None if is_over else "agent")
 
 
+def _others_begin(trees: Trees, event: HookRun | ChildStart) -> Trees:
+    """Apply the run of a hook, or the start of a child: after a pause, its agents are responsible
+    again."""
+    if isinstance(event, HookRun):
+        return _hook_run(trees, event)
+    return trees._replace(blame=trees.blame or trees.started_by)
+
+
 def _hook_run(trees: Trees, event: HookRun) -> Trees:
     """A hook may change protected files, like a shell action, and is named if it does.
 
@@ -157,8 +167,13 @@ def _hook_run(trees: Trees, event: HookRun) -> Trees:
     )
 
 
-def _after_agent_turn(trees: Trees) -> Trees:
-    """Return the trees after an agent's turn, which was told about everything that was restored."""
+def _action_complete(run: LoopState, trees: Trees) -> Trees:
+    """Return the trees after an action. An agent was told about everything that was restored; what
+    was merged from the worktrees of a state's runs is remembered for the next snapshot."""
+    if run.own_children is not None:
+        return trees._replace(landed=landed_commits(run, trees))
+    if run.session_id is None:
+        return trees
     best = trees.best
     if best is not None and best.not_kept is not None:
         trees = trees._replace(best=best._replace(not_kept=None))
@@ -174,7 +189,7 @@ def _action_start(trees: Trees, event: ActionStart) -> Trees:
     """Forget the last snapshot, and set who is responsible for changes: an agent, a check, or
     nobody."""
     by_agent = event.has_agents or is_agents(action_of_event(event.action, event.action_type))
-    blame: Blame | None = "agent" if by_agent else "check" if event.is_check else None
+    blame = _responsible(event, by_agent=by_agent)
     if trees.best is not None and not event.is_check and not event.terminal:
         best = trees.best._replace(changing=True, had_change=trees.best.changing)
         trees = trees._replace(best=best)
@@ -182,13 +197,22 @@ def _action_start(trees: Trees, event: ActionStart) -> Trees:
         before=trees.tree if trees.snapshot is not None else None,
         snapshot=None,
         blame=blame,
-        moved_by=None if blame else f"`{event.state}`",
+        moved_by=None if blame in ("agent", "check") else f"`{event.state}`",
         restores=0,
         finding=None,
         text=_digest(event.action),
         place=event.place,
-        agent_acted=trees.agent_acted or by_agent,
+        agent_acted=trees.agent_acted or by_agent or event.apart,
+        started_by=blame if event.action_type == "loop" else None,
+        landed=None,
     )
+
+
+def _responsible(event: ActionStart, *, by_agent: bool) -> Blame | None:
+    """Return who is responsible for changes while an action runs; None: someone with permission."""
+    if event.apart:
+        return "apart"
+    return "agent" if by_agent else "check" if event.is_check else None
 
 
 def _digest(text: str) -> str:
@@ -213,6 +237,7 @@ def _tree(trees: Trees, event: Tree) -> Trees:
         total=total,
         stale=stale[0].files if stale else 0,
         writes=_writes(trees, event),
+        original=event.original or trees.original,
     )
 
 
@@ -246,6 +271,8 @@ def _apply_finding(trees: Trees, event: Tampered | OutOfScope | Restored | Refer
             finding = tampered_finding(event.tampering, event.by, event.paths, event.files)
             is_undone = event.tampering == "restore"
             return trees._replace(
+                # The user may have changed them, so what they contain now is right from now on.
+                reference=None if event.by == "apart" else trees.reference,
                 restore=is_undone,
                 tampered=_merge_paths(trees.tampered, () if is_undone else event.paths),
                 finding=finding or trees.finding,
@@ -253,6 +280,8 @@ def _apply_finding(trees: Trees, event: Tampered | OutOfScope | Restored | Refer
         case OutOfScope():
             if event.scope_writes != "enforce":
                 return trees
+            if event.beside:
+                return trees._replace(finding=trees.finding or _strayed(event))
             reason = f"the agent changed {listed_paths(event.paths, event.files)}"
             finding = Finding(OUT_OF_SCOPE, f"{reason}, outside the scope")
             return trees._replace(put_back=trees.project, finding=trees.finding or finding)
@@ -264,6 +293,12 @@ def _apply_finding(trees: Trees, event: Tampered | OutOfScope | Restored | Refer
             return trees._replace(reference=None, tampered=_merge_paths(trees.tampered, paths))
         case _:
             assert_never(event)
+
+
+def _strayed(event: OutOfScope) -> Finding:
+    paths = listed_paths(event.paths, event.files)
+    changed = f"files of the original project changed: {paths}"
+    return Finding(OUT_OF_SCOPE, f"while agents worked in worktrees, {changed}")
 
 
 def _restored(trees: Trees, event: Restored) -> Trees:

@@ -101,7 +101,7 @@ def _passed(train: Train, branch: str, commit: str) -> Train:
 
 
 def after_resolver(train: Train, event: ChildEnd) -> Train:
-    """Return the train after the end of the run that was to make a branch fit. If that passed, the
+    """Return the train after the end of the run that was to resolve a branch. If that passed, the
     branch is merged again."""
     if event.stage in UNDECIDED:
         return train

@@ -187,6 +187,11 @@ class SnapshotTaken(NamedTuple):
     that differ from the previous snapshot; `committed`: protected paths whose content in the
     checked-out commit differs from both the reference and the initial commit; `watched`: paths that
     the checks depend on, not protected by name, that differ from the previous snapshot.
+
+    After agents have worked in worktrees of the tree, `outside` are all paths that differ, except
+    those in `landed`, which were merged from the worktrees. `original` is the snapshot of the project
+    that the run's own worktree comes from, and `strayed` are the paths that differ there. `patch` has
+    the differences that `outside` and `strayed` are about in those two cases.
     """
 
     at: Moment
@@ -203,6 +208,10 @@ class SnapshotTaken(NamedTuple):
     ending: Ending | None = None
     late: bool = False
     watched: tuple[str, ...] = ()
+    landed: tuple[str, ...] = ()
+    original: str | None = None
+    strayed: tuple[str, ...] = ()
+    patch: str = ""
 
 
 class SnapshotCut(NamedTuple):

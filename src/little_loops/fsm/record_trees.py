@@ -27,12 +27,13 @@ from little_loops.fsm.evidence import (
     one_report_each,
     tampering_of,
     trees_of,
+    without,
 )
 from little_loops.fsm.happenings import PathsRestored, SnapshotCut, SnapshotTaken, StoreFailed
 from little_loops.fsm.path_text import listed_paths
 from little_loops.fsm.state import Trees
 from little_loops.fsm.step_builder import StepBuilder
-from little_loops.light_typing import assert_never
+from little_loops.light_typing import Literal, assert_never
 
 Look = SnapshotTaken | SnapshotCut | PathsRestored | StoreFailed
 
@@ -65,8 +66,12 @@ def _note_snapshot(builder: StepBuilder, taken: SnapshotTaken) -> None:
         builder.note(RunWarning(warning, run.current_state))
     if trees.blame is None:
         _note_reference(builder, trees, taken)
+    elif trees.blame == "apart":
+        _note_changes_beside(builder, trees, taken)
     else:
         _note_changes(builder, trees, taken, taken.watched, taken.outside)
+    if taken.strayed and builder.loop.scope_writes != "ignore":
+        _note_strayed(builder, taken.strayed, "project", taken.patch)
     builder.note(
         Tree(
             run.current_state,
@@ -80,8 +85,41 @@ def _note_snapshot(builder: StepBuilder, taken: SnapshotTaken) -> None:
             taken.compared,
             taken.committed,
             taken.late,
+            taken.original,
         )
     )
+
+
+def _note_strayed(
+    builder: StepBuilder, paths: tuple[str, ...], beside: Literal["tree", "project"], patch: str
+) -> None:
+    """Record that files of a project changed while agents worked in worktrees of it."""
+    here, scope_writes = builder.run.current_state, builder.loop.scope_writes
+    builder.note(OutOfScope(here, len(paths), paths[:MAX_PATHS], scope_writes, beside, patch))
+
+
+def _note_changes_beside(builder: StepBuilder, trees: Trees, taken: SnapshotTaken) -> None:
+    """Record which paths of the tree changed while agents worked in worktrees of it. The user may
+    have changed them, so nothing is restored, and what is protected keeps its new content.
+
+    What was merged from the worktrees does not count: each run has applied the rules to its own.
+    """
+    evidence, here = builder.loop.evidence, builder.run.current_state
+    changed = forbidden(evidence, taken.tampered) if taken.guard != trees.guard else ()
+    found = one_report_each(
+        builder.loop._replace(scope_writes="report"),
+        Attributed(
+            without(changed, taken.landed), without(taken.watched, taken.landed), taken.outside
+        ),
+    )
+    tampering = REPORT if tampering_of(evidence) == REPORT else "fail"
+    for paths, then in ((found.watched, REPORT), (found.protected, tampering)):
+        if paths:
+            builder.note(Tampered(here, len(paths), paths[:MAX_PATHS], then, "apart"))
+    if len(found.protected) < len(changed):
+        _note_reference(builder, trees, taken)
+    if found.outside and builder.loop.scope_writes != "ignore":
+        _note_strayed(builder, found.outside, "tree", taken.patch)
 
 
 def _ending_of_last_snapshot(taken: SnapshotTaken) -> Ending | None:
@@ -103,9 +141,11 @@ def _note_cut(builder: StepBuilder, cut: SnapshotCut) -> None:
     assert trees is not None, "only a run with evidence takes snapshots"
     if cut.guard is not None and trees.blame is None:
         _note_reference(builder, trees, cut)
-    elif cut.guard is not None:
+    elif cut.guard is not None and trees.blame != "apart":
         _note_changes(builder, trees, cut)
-    builder.note(TreeUnread(builder.run.current_state, cut.when, cut.guard))
+    # What was merged from worktrees is not known now, so a resume judges the protected paths.
+    guard = None if trees.blame == "apart" else cut.guard
+    builder.note(TreeUnread(builder.run.current_state, cut.when, guard))
 
 
 def _note_reference(builder: StepBuilder, trees: Trees, taken: SnapshotTaken | SnapshotCut) -> None:

@@ -555,14 +555,18 @@ class Recording:
         warnings: list[str] = []
         found: list[Tampered | ReferenceMoved] = []
         outside: tuple[str, ...] = ()
+        strayed: tuple[str, ...] = ()
+        patch = ""
         for event in self.ahead():
             match event:
                 case RunWarning(message=message):
                     warnings.append(message)
                 case Tampered() | ReferenceMoved():
                     found.append(event)
+                case OutOfScope(paths=paths, files=files, beside="project"):
+                    strayed, patch = _padded(paths, files), event.patch
                 case OutOfScope(paths=paths, files=files):
-                    outside = _padded(paths, files)
+                    outside, patch = _padded(paths, files), event.patch
                 case Tree():
                     protected, watched = _by_rule(found, run.trees, event.guard)
                     return SnapshotTaken(
@@ -580,6 +584,10 @@ class Recording:
                         command.ending,
                         command.late,
                         watched,
+                        _landed(found),
+                        event.original,
+                        strayed,
+                        patch,
                     )
                 case TreeUnread(guard=guard) if command.ending is not None:
                     protected, _ = _by_rule(found, run.trees, guard or "")
@@ -761,4 +769,14 @@ def _by_rule(
 
 def _may_be_watched(event: Tampered | ReferenceMoved) -> bool:
     """Return whether an event may be about watched paths, which only agents must not change."""
-    return isinstance(event, Tampered) and (event.tampering, event.by) == (REPORT, "agent")
+    if not isinstance(event, Tampered):
+        return False
+    return event.tampering == REPORT and event.by in ("agent", "apart")
+
+
+def _landed(found: Sequence[Tampered | ReferenceMoved]) -> tuple[str, ...]:
+    """Return the protected paths that were merged from worktrees: they are accepted as they are, and
+    not reported as changed."""
+    moved = [path for each in found if isinstance(each, ReferenceMoved) for path in each.paths]
+    reported = {path for each in found if isinstance(each, Tampered) for path in each.paths}
+    return tuple(path for path in moved if path not in reported)

@@ -299,7 +299,7 @@ class Worktree(NamedTuple):
     `from_`: the commit it begins at. `setup` runs there once, before the first action. `copy` and
     `link` are paths of the project that git does not track; `ports` are variables with the first
     number for each. `merge` is None if it is not set: then `merge` for a state, `none` for a loop.
-    `check` judges each merged tree; `resolve` may try `tries` times to make a branch fit. It is what
+    `check` judges each merged tree; `resolve` may try `tries` times to resolve a branch that cannot be merged. It is what
     that runs, as a state with an action or a loop.
     """
 
@@ -539,8 +539,8 @@ RESOLVE: Final = "worktree/resolve"
 
 
 def inner_steps(state: StateConfig) -> dict[str, StateConfig]:
-    """Return what a state runs besides its own action or loop: its named branches, and what makes a
-    branch fit that is not merged cleanly."""
+    """Return what a state runs besides its own action or loop: its named branches, and what
+    resolves a branch that cannot be merged."""
     found = {} if state.branches is None else dict(state.branches.named)
     if state.worktree is not None and state.worktree.resolve is not None:
         found[RESOLVE] = state.worktree.resolve
@@ -549,7 +549,7 @@ def inner_steps(state: StateConfig) -> dict[str, StateConfig]:
 
 def acting_states(loop: FSMLoop) -> Iterator[tuple[str, StateConfig]]:
     """Yield all that runs an action or another loop: each state, or its branches if those say
-    themselves what they run, and what makes branches fit. A state whose items name the host is
+    themselves what they run, and what resolves branches. A state whose items name the host is
     yielded once for each host."""
     for name, state in loop.states.items():
         branches = state.branches

@@ -63,7 +63,7 @@ class FileRef(NamedTuple):
 
 class LeftOut(NamedTuple):
     """A branch that was not merged, the files in conflict, if any, and the reason. `resolve`: why the
-    last try to make it fit has failed."""
+    last try to resolve it failed."""
 
     name: str
     files: tuple[str, ...] = ()
@@ -323,7 +323,7 @@ class Veto(NamedTuple):
 
 
 class Beside(NamedTuple):
-    """A run that makes a branch fit: how far it has come, and how it has paused, if it has."""
+    """A run that resolves a branch: how far it has come, and how it has paused, if it has."""
 
     name: str
     stage: Stage = "running"
@@ -336,7 +336,7 @@ class Children(NamedTuple):
     `step` and `attempt` are those of the action that started them, and part of the names of their
     directories. `crashed` died once without an ending; `verdict` is known before the last of them
     has ended; `pause` is how the first of them paused. `several`: they are branches, however many.
-    `beside` is a run that makes one of them fit, and none of them.
+    `beside` is a run that resolves one of them, and none of them.
     """
 
     state: str
@@ -389,7 +389,7 @@ class Train(NamedTuple):
     They began at the commit `base`, and `onto` is the branch that will be moved. They are merged on
     top of its commit `head`, empty if merging has not begun; `tip` is the last commit that passed.
     `trial` is the branch that was merged last, as `trial_commit`, and is not checked yet. `failing`
-    does not fit; `resolving` is the run that tries to make it fit, and `tries` counts those.
+    cannot be merged; `resolving` is the run that tries to resolve it, and `tries` counts those.
     `restarts` counts how often the user's branch had moved meanwhile.
     """
 
@@ -521,7 +521,15 @@ class Best(NamedTuple):
 When = Literal["before", "after", "end", "last"]
 """Before or after an action, before a success state or the end, and after leftover processes were
 ended."""
-Blame = Literal["agent", "check"]
+Blame = Literal["agent", "check", "apart"]
+"""`apart`: agents that work in worktrees of the tree, while the user may edit the files in it."""
+
+
+class LandedCommits(NamedTuple):
+    """The commits between which a merge moves the user's branch."""
+
+    old: str
+    new: str
 
 
 class Trees(NamedTuple):
@@ -538,6 +546,10 @@ class Trees(NamedTuple):
     `restored` is reported to the next agent. `tampered` are paths that checks depend on and that agents
     or steps changed for good, which the ending reports. `writes` are the paths that checks have changed, `.`
     if there are too many to remember.
+
+    `started_by` is who works in the runs that the current state has started, also after a pause, and
+    `landed` what has been merged from their worktrees. `original` is the latest snapshot of the
+    project that the run's own worktree comes from.
     """
 
     off: str | None = None
@@ -569,6 +581,9 @@ class Trees(NamedTuple):
     total: Changed = Changed()
     writes: tuple[str, ...] = ()
     best: Best | None = None
+    started_by: Blame | None = None
+    landed: LandedCommits | None = None
+    original: str | None = None
 
 
 class LoopState(NamedTuple):

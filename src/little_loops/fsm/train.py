@@ -1,4 +1,4 @@
-"""The merge train: which branch is merged next, and what becomes of one that does not fit.
+"""The merge train: which branch is merged next, and what becomes of one that cannot be merged.
 
 Branches are merged one after the other, in their order. After each, the check runs on the merged
 tree. A branch that is in conflict, or turns the check red, may be resolved, and is left out
@@ -36,7 +36,7 @@ class Check(NamedTuple):
 
 
 class Resolve(NamedTuple):
-    """Start a run that is to make a branch fit, or continue it if there is no `failing` branch."""
+    """Start a run that is to resolve a branch, or continue it if there is no `failing` branch."""
 
     child: str
     failing: LeftOut | None = None
@@ -73,7 +73,7 @@ def next_stop(worktree: Worktree, branches: Sequence[str], train: Train) -> Stop
 
 
 def _after_failure(worktree: Worktree, train: Train, failing: LeftOut) -> Resolve | LeaveOut:
-    """Return the next try to make a branch fit, if there is one; else it is left out."""
+    """Return the next try to resolve a branch, if there is one; else it is left out."""
     tried = train.tries.get(failing.name, 0)
     if worktree.resolve is None or tried >= worktree.tries:
         return LeaveOut(failing)
@@ -84,7 +84,7 @@ RESOLVE: Final = ".resolve-"
 
 
 def resolver_of(branch: str, number: int) -> str:
-    """Return the name of a run that tries to make a branch fit."""
+    """Return the name of a run that tries to resolve a branch."""
     return f"{branch}{RESOLVE}{number}"
 
 
@@ -110,11 +110,11 @@ def why_incomplete(train: Train) -> str:
 
 def left_out_text(out: LeftOut) -> str:
     """Return which branch was left out, and why."""
-    return f"`{out.name}` is not merged: {why_unfit(out)}"
+    return f"`{out.name}` is not merged: {why_not_merged(out)}"
 
 
-def why_unfit(out: LeftOut) -> str:
-    """Return why a branch does not fit, and why the last try to make it fit has failed."""
+def why_not_merged(out: LeftOut) -> str:
+    """Return why a branch cannot be merged, and why the last try to resolve it failed."""
     where = f" ({listed_paths(out.files, len(out.files))})" if out.files else ""
     tried = f"; `resolve` did not fix it: {out.resolve}" if out.resolve else ""
     return f"{out.reason}{where}{tried}"

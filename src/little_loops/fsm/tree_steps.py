@@ -14,6 +14,7 @@ from little_loops.fsm.commands import (
     CopySource,
     Ending,
     EndLeftovers,
+    OriginalLook,
     PutBack,
     RestoreProtected,
     TakeSnapshot,
@@ -25,12 +26,14 @@ from little_loops.fsm.evidence import (
     has_unmeasured_change,
     is_observed,
     is_stale,
+    landed_commits,
     latest_agent_pass,
     leads_to_success,
     never_settles,
     recheck_due,
     tampering_of,
     trees_of,
+    watches_original,
 )
 from little_loops.fsm.happenings import LeftoversEnded
 from little_loops.fsm.path_text import listed_paths
@@ -239,7 +242,18 @@ def _snapshot(
         _to_compare(builder, trees) if when in ("end", "last") else (),
         ending,
         late,
+        trees.blame == "apart",
+        landed_commits(run, trees),
+        _original(builder, trees),
     )
+
+
+def _original(builder: StepBuilder, trees: Trees) -> OriginalLook | None:
+    """Return how to look at the project that the run's worktree comes from; None if that is not
+    necessary. What changes there while no agent works is the user's."""
+    if not watches_original(builder.loop, builder.run):
+        return None
+    return OriginalLook(trees.original if trees.blame in ("agent", "apart") else None)
 
 
 def _to_compare(builder: StepBuilder, trees: Trees) -> tuple[str, ...]:

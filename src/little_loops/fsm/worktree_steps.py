@@ -208,7 +208,7 @@ def _next_command(
 
 
 def _resolve(builder: StepBuilder, stop: Resolve, children: Children | None) -> RunChildren:
-    """Return the command that starts or continues the run that is to make a branch fit."""
+    """Return the command that starts or continues the run that is to resolve a branch."""
     assert children is not None, "`resolve` is only for the branches of a state"
     if (out := stop.failing) is not None:
         builder.note(ResolveStart(out.name, stop.child, out.files, out.reason, out.resolve))

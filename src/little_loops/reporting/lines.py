@@ -356,11 +356,13 @@ class PlainLines:
 
     def _tampered(self, event: Tampered) -> list[str]:
         """Return a warning about changed protected files, unless they will be restored."""
-        self._tamperer = " by the agent" if event.by == "agent" else " while the check ran"
+        self._tamperer = _TAMPERERS[event.by]
         return [] if event.tampering == "restore" else [f"{INDENT}! {self._tampering(event)}"]
 
     def _out_of_scope(self, event: OutOfScope) -> list[str]:
         """Return a warning about files outside the scope, unless they will be restored."""
+        if event.beside:
+            return [f"{INDENT}! {_changed_beside(event)}"]
         return [] if event.scope_writes == "enforce" else [f"{INDENT}! {_strayed(event)}"]
 
     def _restored(self, event: Restored) -> list[str]:
@@ -548,6 +550,24 @@ def _to_review(paths: tuple[str, ...]) -> list[str]:
 
 def _strayed(event: OutOfScope | Restored) -> str:
     return f"the agent changed {listed_paths(event.paths, event.files)} outside the scope"
+
+
+def _changed_beside(event: OutOfScope) -> str:
+    """Return a text that is true whoever changed the files."""
+    paths = listed_paths(event.paths, event.files)
+    restored = "; nothing was restored" if event.scope_writes == "enforce" else ""
+    patch = f"; {event.patch} has the difference" if event.patch else ""
+    return (
+        "since agents started to work in worktrees, files of the original project changed,"
+        f" by them or by you: {paths}{restored}{patch}"
+    )
+
+
+_TAMPERERS = {
+    "agent": " by the agent",
+    "check": " while the check ran",
+    "apart": " while agents worked in worktrees",
+}
 
 
 def _was(count: int) -> str:

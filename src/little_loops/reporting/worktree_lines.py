@@ -16,7 +16,7 @@ from little_loops.fsm.events import (
     WorktreesCleared,
 )
 from little_loops.fsm.state import LeftOut
-from little_loops.fsm.train import left_out_text, why_unfit
+from little_loops.fsm.train import left_out_text, why_not_merged
 from little_loops.light_typing import assert_never
 
 SHORT = 12
@@ -35,7 +35,7 @@ def worktree_lines(event: WorktreeEvent, bad: str) -> list[str]:
             return _merged(event)
         case ResolveStart():
             return [
-                f"{event.branch} cannot be merged: {why_unfit(_out(event))}; running {event.child}"
+                f"{event.branch} cannot be merged: {why_not_merged(_out(event))}; running {event.child}"
             ]
         case BranchLeftOut():
             return [f"{bad} {left_out_text(_out(event))}"]

@@ -211,7 +211,7 @@ def _check_family(runs: Sequence[CheckedRun]) -> None:
 
 def _started_by(one: CheckedRun) -> Iterator[str]:
     """Yield the directories of the runs that a run may have started: those of its states, and those
-    that were to make a branch fit."""
+    that were to resolve a branch."""
     planned: ChildrenPlanned | None = None
     for entry in read_log(one.log):
         match entry.event:

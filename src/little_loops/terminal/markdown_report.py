@@ -26,7 +26,7 @@ from little_loops.fsm.events import (
 from little_loops.fsm.path_text import path_text
 from little_loops.fsm.state import Changed, Result
 from little_loops.fsm.timestamps import timestamp
-from little_loops.fsm.train import why_unfit
+from little_loops.fsm.train import why_not_merged
 from little_loops.fsm.values import duration_text
 from little_loops.light_typing import Any, Final
 from little_loops.receipts.story import Story
@@ -148,7 +148,7 @@ def _merge(merge: MergeSummary, hide: Hide) -> Iterator[str]:
     words = ", ".join(names) + (f" and {more} more" if more else "")
     yield f"**Merged{where}:** {words or 'nothing'}"
     if merge.left_out:
-        rows = [(code(hide(out.name)), code(hide(why_unfit(out)))) for out in merge.left_out]
+        rows = [(code(hide(out.name)), code(hide(why_not_merged(out)))) for out in merge.left_out]
         yield table(("left out", "why"), rows[:MOST_ROWS])
     if merge.reason:
         yield f"{code(hide(merge.reason))}; to finish it: {code(hide(merge.command))}"

@@ -17,7 +17,7 @@ from little_loops.fsm.extract import plain
 from little_loops.fsm.schema import DEFAULT_HOST
 from little_loops.fsm.state import RunSummary, WaitFor
 from little_loops.fsm.timestamps import Moment, timestamp
-from little_loops.fsm.train import why_unfit
+from little_loops.fsm.train import why_not_merged
 from little_loops.fsm.values import duration_text
 from little_loops.fsm.waits import left_ms
 from little_loops.light_typing import Any
@@ -194,7 +194,9 @@ def _unmerged(merge: MergeSummary, style: Style) -> list[str]:
     """Return the rows about branches that were left out, and the command that finishes a merge."""
     lines = []
     for out in merge.left_out[:LEFT_OUT]:
-        lines += _row("left out", [visible(f"{out.name}: {why_unfit(out)}", newlines=False)], style)
+        lines += _row(
+            "left out", [visible(f"{out.name}: {why_not_merged(out)}", newlines=False)], style
+        )
     if (more := len(merge.left_out) - LEFT_OUT) > 0:
         lines += _row("", [f"and {more} more"], style)
     if merge.left_out and merge.kept:

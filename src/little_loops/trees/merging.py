@@ -136,8 +136,23 @@ def tree_of(git: Git, place: str, commit: str) -> str:
 
 def changed_files(git: Git, place: str, old: str, new: str) -> int:
     """Return how many files differ between two commits."""
+    return len(changed_paths(git, place, old, new))
+
+
+def changed_paths(git: Git, place: str, old: str, new: str) -> list[str]:
+    """Return the files that differ between two commits, from the top of the repository."""
     words = ["diff-tree", "-r", "-z", "--name-only", "--no-renames", old, new]
-    return run_git(git, place, words, "compare the commits").out.count(b"\0")
+    out = run_git(git, place, words, "compare the commits").out
+    return [os.fsdecode(path) for path in out.split(b"\0") if path]
+
+
+def landed_paths(git: Git, project: str, old: str, new: str, prefix: str) -> tuple[str, ...]:
+    """Return the files of the project, which is at `prefix` in its repository, that a fast-forward
+    from `old` to `new` changed; nothing if the branch that is checked out does not contain `new`."""
+    if not contains(git, project, "HEAD", new):
+        return ()
+    found = changed_paths(git, project, old, new)
+    return tuple(path.removeprefix(prefix) for path in found if path.startswith(prefix))
 
 
 def working_tree_commit(git: Git, project: str, message: str) -> str:

@@ -540,6 +540,13 @@ class TreeStore(StoredTrees):
                 repair.run(changes)
         return _restoration([one.path for one in changes], repair.failed, now)
 
+    def write_patch(self, before: str, after: str, paths: Collection[str], patch: str) -> None:
+        """Write how these paths differ between two snapshots to the file `patch`, without content
+        that is not stored; no file if nothing is left."""
+        with self.using():
+            changes = [one for one in self._changes(before, after) if one.path in paths]
+            self._write_patch(before, after, changes, patch)
+
     def _write_patch(
         self, before: str, after: str, changes: Sequence[RawChange], patch: str
     ) -> None:

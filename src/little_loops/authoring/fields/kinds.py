@@ -211,7 +211,7 @@ class OwnTree(NamedTuple):
 
 
 class Resolver:
-    """What makes a branch fit: the name of a loop, or a mapping as for a branch."""
+    """What resolves a branch that cannot be merged: the name of a loop, or a mapping as for a branch."""
 
 
 class Ports:

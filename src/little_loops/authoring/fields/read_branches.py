@@ -150,7 +150,7 @@ def _branch(reader: Reader, key: Text, node: Node) -> Any:
 
 
 def resolver(reader: Reader, kind: Resolver, node: Node, label: str) -> Any:
-    """Read what makes a branch fit: the name of a loop, or a mapping as for a branch."""
+    """Read what resolves a branch: the name of a loop, or a mapping as for a branch."""
     if isinstance(node, Text) and node.kind == "str":
         node = as_step(node)
     if type(node) is not Map:

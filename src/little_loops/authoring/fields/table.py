@@ -121,7 +121,7 @@ COMMON = (
     Field(
         "scope_writes",
         OneOf(("report", "enforce", "ignore")),
-        "what to do when an agent changes files outside `scope`: warn, restore them, or nothing",
+        "what to do when an agent changes files outside `scope`: warn, restore them, or nothing; files of the project that change while agents work in worktrees are never restored",
         "report",
         "enforce",
     ),
