@@ -25,7 +25,15 @@ from little_loops.fsm.commands import (
     TakeSnapshot,
     Wait,
 )
-from little_loops.fsm.events import Entry, KeepBest, RunWarning
+from little_loops.fsm.events import (
+    Entry,
+    KeepBest,
+    OutOfScope,
+    ReferenceMoved,
+    RunWarning,
+    Tampered,
+    Tree,
+)
 from little_loops.fsm.happenings import (
     ActionEnded,
     Admitted,
@@ -238,11 +246,11 @@ def test_which_rule_a_change_broke(events, protected, watched):
 
 
 def test_what_changed_beside_worktrees():
-    beside = event("out_of_scope", files=1, paths=["a"], beside="tree", patch="p")
-    project = event("out_of_scope", files=1, paths=["b"], beside="project", patch="p")
-    protected = event("tampered", files=1, paths=["t"], tampering="fail", by="apart")
-    moved = event("reference_moved", files=2, paths=["t", "u"], by="`fix`")
-    tree = event("tree", when="after", guard="g2", original="o")
+    beside = OutOfScope("fix", 1, ("a",), "report", "tree", "p")
+    project = OutOfScope("fix", 1, ("b",), "report", "project", "p")
+    protected = Tampered("fix", 1, ("t",), "fail", "apart")
+    moved = ReferenceMoved(2, ("t", "u"), "`fix`")
+    tree = Tree("fix", 1, 1, "after", "t", "p", "g2", original="o")
     found = answer(SNAPSHOT, protected, moved, beside, project, tree, run=WITH_TREES)
     assert (found.outside, found.strayed, found.landed) == (("a",), ("b",), ("u",))
     assert [each.path for each in found.tampered] == ["t", "u"]
