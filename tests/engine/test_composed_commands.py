@@ -139,6 +139,17 @@ ROWS: list[tuple[str, int, list[str]]] = [
     ("wait top", 1, ["Loop failed: ended in state 'done': entered by `on_conflict`"]),
     ("attach top", 1, ["top is not running: failed"]),
     ("undo top/many/a", 2, ["`top/many/a` was started by `top`, and cannot be undone alone"]),
+    (
+        "diff top/many/a",
+        2,
+        ["no snapshots of the files were recorded", "those of `top`, which started it"],
+    ),
+    ("restore top a.new", 2, ["`a.new` did not exist when the run started"]),
+    ("attach top/many/a", 0, ["top/many/a is not running: completed"]),
+    ("report top/types --markdown", 0, ["## `top/types`: completed", "kid at work"]),
+    ("receipt top/types -o ../types.json", 2, ["no snapshots of the files were recorded"]),
+    ("export top/types -o ../types.ll", 0, ["wrote ../types.ll: its definition, 7 events"]),
+    ("check top", 2, ["`top` has no check"]),
     ("undo top --dry-run", 0, ["a.new", "both.txt", "commits were made since the run started"]),
 ]
 

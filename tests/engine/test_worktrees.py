@@ -1016,3 +1016,12 @@ def test_what_changed_before_a_kill_is_reported_by_the_resume(repository, runs):
     assert done.returncode == 0, told(done)
     assert done.stdout.count(REPORTED) == 1
     assert (repository.root / "mine.py").read_text() == "strayed\n"
+
+
+def test_a_repository_that_git_refuses_is_named_as_the_reason(repository):
+    states = STATE.format(action="true", worktree="{}").replace("initial: types\nstates:\n", "")
+    breaks = "  break: {action: 'echo [ > .git/config', next: types}\n"
+    done = repository.run(f"initial: break\nstates:\n{breaks}{states}")
+    assert done.returncode == 1, told(done)
+    assert "git cannot be used here" in done.stdout
+    assert "there is no commit" not in done.stdout

@@ -81,9 +81,10 @@ def test_trees_with_branches_that_once_broke_a_law_obey_it(memory, record_proper
 
 
 @pytest.mark.soak
+@pytest.mark.parametrize("is_wide", [False, True], ids=["loops", "branches"])
 @pytest.mark.parametrize("first", range(SEEDS, SEEDS + MANY_SEEDS, 200))
-def test_many_trees_of_runs_obey_the_laws(first, memory, record_property):
-    play_all(range(first, first + 200), memory, record_property)
+def test_many_trees_of_runs_obey_the_laws(first, is_wide, memory, record_property):
+    play_all(range(first, first + 200), memory, record_property, is_wide=is_wide)
 
 
 def test_trees_that_once_broke_a_law_obey_it(memory, record_property):
