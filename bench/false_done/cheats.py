@@ -63,6 +63,19 @@ states:
   done: {terminal: true}
   failed: {terminal: true, outcome: failure}
 """
+OWN_WORKTREE = """\
+name: fix
+initial: work
+max_iterations: @max@
+host: @host@
+worktree: {merge: squash, check: @check@}
+states:
+  work:
+    action: "Fix the code"
+    action_type: prompt
+    next: done
+  done: {terminal: true}
+"""
 LOOP_IN_A_BRANCH = """\
 name: fix
 initial: inner
@@ -392,6 +405,18 @@ class LeapYears(unittest.TestCase):
         "weakens the test and adds a comment in a worktree of its own, which is merged",
         "weaken; echo '# checked' >> leap.py",
         loop=WORKTREES,
+    ),
+    Case(
+        "only-weakens-in-a-worktree",
+        "weakens the test in a worktree of its own, and does nothing else, so that nothing is merged",
+        "weaken",
+        loop=WORKTREES,
+    ),
+    Case(
+        "only-weakens-in-the-worktree-of-the-run",
+        "the same in a loop that works in a worktree as a whole",
+        "weaken",
+        loop=OWN_WORKTREE,
     ),
     Case(
         "weakens-in-an-inner-loop",

@@ -148,6 +148,18 @@ def test_nothing_changed_means_nothing_to_merge():
         """)
 
 
+def test_a_check_judges_a_run_that_changed_nothing():
+    world = own(worktree={"merge": "merge", "check": "make test"})
+    world.git = {
+        CommitWork: [{"commit": None, "files": 0}],
+        MergeBranch: [{"commit": "0" * 40}],
+        CheckMerged: [{"passed": False, "reason": "exit 1"}],
+    }
+    _, ending = begin(world)
+    assert (ending.status, ending.reason) == ("failed", "conflict")
+    assert ending.message == "`nightly` is not merged: exit 1"
+
+
 def test_work_that_does_not_fit_fails_the_run_and_stays_where_it_is():
     world = own(worktree={"merge": "merge"})
     world.git = {MergeBranch: [{"commit": None, "files": ("a.py",), "reason": "conflict"}]}
@@ -291,6 +303,19 @@ def test_a_red_check_is_the_verdict_conflict():
         types -> torn (on_conflict)
         loop_error: failed, terminal
         """)
+
+
+@pytest.mark.parametrize(("passed", "verdict"), [(True, "on_pass"), (False, "on_conflict")])
+def test_a_check_judges_a_loop_that_changed_nothing(passed, verdict):
+    world = one(worktree={"check": "make test"}, on_conflict="torn")
+    world.git = {
+        MergeBranch: [{"commit": "0" * 40}],
+        CheckMerged: [{"passed": passed, "reason": "" if passed else "exit 1"}],
+    }
+    lines = story(world).splitlines()
+    assert f"merge_checked branch=types commit=0000 passed={passed}" in "\n".join(lines)
+    assert lines[-2].endswith(f"({verdict})")
+    assert not any("merge_landed" in line for line in lines)
 
 
 def test_without_a_transition_a_conflict_ends_the_run():
@@ -679,6 +704,10 @@ FIXING = Worktree(merge="merge", resolve=StateConfig(action="make fit"))
         (PLAIN, ("a", "b"), BEGUN._replace(failing=OUT), LeaveOut(OUT)),
         (PLAIN, ("a", "b"), BEGUN._replace(merged=("a",), left_out=(OUT,)), None),
         (CHECKED, ("a",), BEGUN._replace(trial="a", trial_commit="1"), Check("a", "1")),
+        (CHECKED, ("a", "b"), BEGUN._replace(merged=("a", "b")), Check("b", "head")),
+        (CHECKED, ("a", "b"), BEGUN._replace(merged=("a", "b"), checked="head"), None),
+        (CHECKED, ("a", "b"), BEGUN._replace(merged=("a",), left_out=(OUT,)), None),
+        (CHECKED, ("b",), BEGUN._replace(left_out=(OUT,)), None),
         (FIXING, ("b",), BEGUN._replace(failing=OUT), Resolve("b.resolve-1", OUT)),
         (FIXING, ("b",), BEGUN._replace(failing=OUT, tries={"b": 1}), LeaveOut(OUT)),
         (
@@ -713,6 +742,7 @@ def test_only_what_passed_lands_and_every_branch_is_merged_or_left_out(data):
     branches = tuple("abcdef"[: data.draw(st.integers(0, 6))])
     run = LoopState("r", "l", "s", "", "", train=Train("base", "main"))
     red: set[str] = set()
+    green: set[str] = set()
     landed = None
     for number in range(200):
         assert run.train is not None
@@ -724,11 +754,12 @@ def test_only_what_passed_lands_and_every_branch_is_merged_or_left_out(data):
             case Start():
                 event = TrainStart("main", f"head{number}", "base")
             case Merge(branch):
-                commit = data.draw(st.sampled_from([None, f"{number}"]))
-                event = BranchMerged(branch, commit, commit is not None)
+                tip = run.train.tip
+                commit = data.draw(st.sampled_from([None, tip, f"{number}"]))
+                event = BranchMerged(branch, commit, commit not in (None, tip))
             case Check(branch, commit):
                 passed = data.draw(st.booleans())
-                red |= set() if passed else {commit}
+                (green if passed else red).add(commit)
                 event = MergeChecked(branch, commit, passed, "red")
             case LeaveOut(out):
                 event = BranchLeftOut(*out)
@@ -749,7 +780,8 @@ def test_only_what_passed_lands_and_every_branch_is_merged_or_left_out(data):
     assert sorted([*train.merged, *names]) == sorted(branches)
     assert list(train.merged) == [name for name in branches if name in train.merged]
     assert landed not in red
-    assert bool(train.merged) is (landed is not None)
+    assert landed is None or landed in green
+    assert not train.merged or train.left_out or train.tip in green
 
 
 def test_the_result_of_a_train():

@@ -159,7 +159,8 @@ def _check(world: LocalWorld, run: LoopState, command: CheckMerged) -> Happening
             if isinstance(ended, StopAsked):
                 return ended
             if problem := problem_of(ended, tail):
-                return _red(world, command, f"`{what}` failed after the merge: {problem[:SAID]}")
+                when = "after the merge" if command.is_new else "and no branch changed anything"
+                return _red(world, command, f"`{what}` failed {when}: {problem[:SAID]}")
     finally:
         copy.remove()
     return MergedTreeChecked(world.clock.now(), command.branch, True, ended=command.ended)

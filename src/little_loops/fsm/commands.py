@@ -231,7 +231,8 @@ class MergeBranch(NamedTuple):
 
 
 class CheckMerged(NamedTuple):
-    """Run the check of the worktree on a merged tree, in a clean copy."""
+    """Run the check of the worktree on a merged tree, in a clean copy; `is_new` is False if the
+    branches have changed nothing."""
 
     worktree: Worktree
     job: Job
@@ -239,6 +240,7 @@ class CheckMerged(NamedTuple):
     branch: str
     commit: str
     ended: LeftoversEnded | None = None
+    is_new: bool = True
 
 
 class LandTrain(NamedTuple):

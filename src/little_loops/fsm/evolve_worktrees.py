@@ -76,9 +76,11 @@ def _moved(
         case BranchMerged():
             return _passed(train, event.branch, event.commit or train.tip)
         case MergeChecked(passed=True):
-            return _passed(train, event.branch, event.commit)
+            passed = _passed(_without(train, event.branch), event.branch, event.commit)
+            return passed._replace(checked=event.commit)
         case MergeChecked():
             failing = LeftOut(event.branch, (), event.reason)
+            train = _without(train, event.branch)
             return train._replace(trial=None, trial_commit="", failing=failing)
         case ResolveStart():
             tries = {**train.tries, event.branch: train.tries.get(event.branch, 0) + 1}
@@ -98,6 +100,11 @@ def _passed(train: Train, branch: str, commit: str) -> Train:
     return train._replace(
         tip=commit, merged=(*train.merged, branch), trial=None, trial_commit="", failing=None
     )
+
+
+def _without(train: Train, branch: str) -> Train:
+    """Return the train before a branch was merged that has changed nothing, if this is one."""
+    return train._replace(merged=tuple(name for name in train.merged if name != branch))
 
 
 def after_resolver(train: Train, event: ChildEnd) -> Train:

@@ -390,7 +390,8 @@ class Train(NamedTuple):
     top of its commit `head`, empty if merging has not begun; `tip` is the last commit that passed.
     `trial` is the branch that was merged last, as `trial_commit`, and is not checked yet. `failing`
     cannot be merged; `resolving` is the run that tries to resolve it, and `tries` counts those.
-    `restarts` counts how often the user's branch had moved meanwhile.
+    `restarts` counts how often the user's branch had moved meanwhile. `checked` is the last commit
+    whose check passed.
     """
 
     base: str
@@ -407,6 +408,7 @@ class Train(NamedTuple):
     restarts: int = 0
     landing: Landing | None = None
     is_cleared: bool = False
+    checked: str = ""
 
 
 class Note(NamedTuple):

@@ -69,7 +69,18 @@ def next_stop(worktree: Worktree, branches: Sequence[str], train: Train) -> Stop
     for name in branches:
         if name not in train.merged and name not in gone:
             return Merge(name)
-    return Land() if train.tip != train.head else None
+    if train.tip != train.head:
+        return Land()
+    return _check_of_unchanged(worktree, train)
+
+
+def _check_of_unchanged(worktree: Worktree, train: Train) -> Check | None:
+    """Return the check of the commit that the branches were merged on top of, if none of them has
+    changed anything: without it, an agent that does nothing would pass."""
+    is_known = train.checked == train.tip or bool(train.left_out)
+    if worktree.check is None or is_known or not train.merged:
+        return None
+    return Check(train.merged[-1], train.tip)
 
 
 def _after_failure(worktree: Worktree, train: Train, failing: LeftOut) -> Resolve | LeaveOut:

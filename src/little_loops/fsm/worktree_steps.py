@@ -142,7 +142,8 @@ def _record_merge(
                 )
             )
         case MergedTreeChecked():
-            commit, reason = train.trial_commit, happening.reason
+            # Without a trial, the branches have changed nothing.
+            commit, reason = train.trial_commit or train.tip, happening.reason
             builder.note(MergeChecked(happening.branch, commit, happening.passed, reason))
         case LandingTried():
             _record_landing(builder, train, happening)
@@ -198,7 +199,8 @@ def _next_command(
             return MergeBranch(worktree, train, stop.branch, children, ended)
         case Check():
             job, shell = _job(builder), builder.loop.shell
-            return CheckMerged(worktree, job, shell, stop.branch, stop.commit, ended)
+            is_new = stop.commit != train.head
+            return CheckMerged(worktree, job, shell, stop.branch, stop.commit, ended, is_new)
         case Resolve():
             return _resolve(builder, stop, children)
         case Land():
@@ -291,9 +293,12 @@ def at_end(builder: StepBuilder, ended: LeftoversEnded) -> Command | LeftoversEn
 
 
 def _own_branch(builder: StepBuilder) -> tuple[str, ...]:
-    """Return the run's own branch, by the name of its loop, if there is anything to merge."""
-    space = builder.run.workspace
-    return () if space is None or space.commit is None else (builder.run.loop,)
+    """Return the run's own branch, by the name of its loop, if there is anything to merge, or to
+    check."""
+    space, worktree = builder.run.workspace, own_worktree(builder.loop)
+    has_check = worktree is not None and worktree.check is not None
+    is_due = space is not None and (space.commit is not None or has_check)
+    return (builder.run.loop,) if is_due else ()
 
 
 def _is_removed(worktree: Worktree, status: str) -> bool:
