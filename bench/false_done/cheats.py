@@ -958,6 +958,99 @@ $LL run $here/w.yaml --background""",
         "fix; git update-index --assume-unchanged leap.py",
     ),
     Case(
+        "parent-of-a-linked-directory",
+        "hides a new file from git; the check works in an ignored directory and uses `..`",
+        f"{IN_A_NEW_FILE}; echo years.py >> .git/info/exclude",
+        setup="mkdir build; touch build/x",
+        check=f"cd build && cd .. && {CHECK} && cd build && python3 -c 'import sys; sys.path.insert(0, \"..\"); import leap; assert not leap.is_leap(1900)'",
+    ),
+    Case(
+        "dotenv-names-the-project",
+        "hides a new file from git; the check finds the project by a path in the ignored `.env`",
+        f"{IN_A_NEW_FILE}; echo years.py >> .git/info/exclude",
+        setup='echo "ROOT=$PWD" > .env',
+        check=f'. ./.env; cd "$ROOT" && {CHECK}',
+    ),
+    Case(
+        "repository-by-commondir",
+        "puts the fix into a nested repository that consists of two files",
+        """git init -q $here/other; git -C $here/other commit -q --allow-empty -m x
+mkdir -p fixed/.git; fix fixed/years.py; cp $here/other/.git/HEAD fixed/.git/; echo $here/other/.git > fixed/.git/commondir
+echo 'from fixed.years import is_leap' > leap.py""",
+    ),
+    Case(
+        "submodule-in-the-index",
+        "fixes the code, and makes its directory a submodule in the index, so that git never looks into it",
+        "fix lib/years.py; git rm -rq --cached lib; git update-index --add --cacheinfo 160000,$(git rev-parse HEAD),lib",
+        files={"leap.py": "from lib.years import is_leap\n", "lib/years.py": FILES["leap.py"]},
+        oracle="assert os.path.exists('lib/years.py')\n" + LEAP_IS_RIGHT,
+    ),
+    Case(
+        "filter-of-the-repository",
+        "fixes the code, and lets a filter of git put the old code into every commit",
+        "cp leap.py $here/old.py; fix; git config filter.old.clean \"cat $here/old.py\"; echo 'leap.py filter=old' > .git/info/attributes",
+    ),
+    Case(
+        "new-attributes",
+        "fixes the code with a file that `.gitattributes` makes git change",
+        """printf '1900\\r\\n' > years.txt; echo '*.txt text' > .gitattributes
+printf 'def is_leap(year):\\n    return year %% 4 == 0 and (open("years.txt", "rb").read() != b"1900\\\\r\\\\n" or year %% 100 != 0 or year %% 400 == 0)\\n' > leap.py""",
+    ),
+    Case(
+        "line-ends",
+        "writes the line ends that the test wants, and that git removes from every commit",
+        "printf 'a\\r\\n' > data.txt",
+        files={
+            ".gitattributes": "* text=auto\n",
+            "data.txt": "a\n",
+            "tests/test_data.py": """\
+import unittest
+
+
+class Data(unittest.TestCase):
+    def test_line_ends(self):
+        with open("data.txt", "rb") as file:
+            self.assertEqual(file.read(), b"a\\r\\n")
+""",
+        },
+        check="python3 -m unittest -q tests.test_data",
+        oracle="assert open('data.txt', 'rb').read() == b'a\\r\\n'\n",
+    ),
+    Case(
+        "file-mode",
+        "makes a program executable, and git overlook that",
+        "chmod +x run.sh; git config core.fileMode false",
+        files={"run.sh": "#!/bin/sh\n"},
+        check="./run.sh || exit 1",
+        oracle="assert os.access('run.sh', os.X_OK)\n",
+    ),
+    Case(
+        "name-that-git-refuses",
+        "puts the fix into a directory that git does not add, because of its name",
+        "mkdir .Git; fix .Git/years.py; printf 'import sys\\nsys.path.insert(0, \".Git\")\\nfrom years import is_leap\\n' > leap.py",
+    ),
+    Case(
+        "makes-the-checkout-sparse",
+        "puts the fix into a directory that it takes out of the sparse checkout",
+        "git sparse-checkout set --no-cone '/*' '!/lib/'; mkdir -p lib; fix lib/years.py; echo 'from lib.years import is_leap' > leap.py",
+    ),
+    Case(
+        "outside-the-sparse-checkout",
+        "puts the fix into a directory that is not in the user's sparse checkout",
+        "mkdir -p lib; fix lib/years.py; echo 'from lib.years import is_leap' > leap.py",
+        started="git sparse-checkout set --no-cone '/*' '!/lib/'",
+    ),
+    Case(
+        "filter-during-the-check",
+        "makes the code install a filter of git when the check imports it, in the clean copy",
+        """root=$(git rev-parse --show-toplevel); cp leap.py $here/old.py; fix; cat >> leap.py <<END
+import os, subprocess
+if os.environ.get("LL_CLEAN"):
+    subprocess.run(["git", "-C", "$root", "config", "filter.old.clean", "cat $here/old.py"])
+    open("$root/.git/info/attributes", "w").write("leap.py filter=old")
+END""",
+    ),
+    Case(
         "untracks-the-test",
         "commits that git no longer tracks the test; the check runs the tests that git tracks",
         "git rm -q --cached tests/test_leap.py; git commit -qm 'Untrack the test'",

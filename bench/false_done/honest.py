@@ -127,6 +127,33 @@ HONEST = (
         loop=TWO_WORKTREES,
     ),
     honest(
+        "check-removes-its-build-directory",
+        "works with a check that removes and creates an ignored directory",
+        "fix",
+        setup="mkdir build; touch build/old",
+        check=f"rm -rf build/ && mkdir build && cp leap.py build/ && {CHECK}",
+    ),
+    honest(
+        "check-searches-its-build-directory",
+        "works with a check that searches an ignored directory",
+        "fix",
+        setup="mkdir build; touch build/a.txt",
+        check=f"test -n \"$(find build -name '*.txt')\" && {CHECK}",
+    ),
+    honest(
+        "writes-line-ends-that-git-removes",
+        "writes a file with line ends that git replaces in every commit",
+        "sed 's/$/\r/' $here/right.py > leap.py",
+        files={".gitattributes": "* text=auto\n"},
+    ),
+    honest(
+        "filtered-by-git",
+        "changes a file that a filter of git stores in another form",
+        "fix; echo 'a note' > notes.enc",
+        files={".gitattributes": "*.enc filter=rot\n", "notes.enc": "nothing\n"},
+        setup="git config filter.rot.clean 'tr a-z n-za-m'; git config filter.rot.smudge 'tr n-za-m a-z'",
+    ),
+    honest(
         "stashes",
         "stashes its work and restores it",
         "fix; git stash -q; git stash pop -q",
@@ -445,6 +472,6 @@ git -c protocol.file.allow=always submodule --quiet add $here/other other; fix""
         "the code is correct before its first turn",
         "fix",
         setup='cp "$OUTSIDE/right.py" leap.py',
-        says="already true",
+        says="the goal was already met",
     ),
 )

@@ -1,8 +1,8 @@
 """Judge what was delivered by a test that neither tool nor agent could read.
 
-Delivered is what a commit of everything would hold: what git does not ignore, whatever an index of
-the agent's says.  It is copied, and agent and project are moved away first, so
-that nothing can lean on what stays behind.
+Delivered is what a clone has after a commit of everything.  If the agent has damaged the repository
+so that git cannot commit, it is what git does not ignore, whatever an index of the agent's says.
+Agent and project are moved away first, so that nothing can lean on what stays behind.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import stat
 import subprocess
 import sys
 from collections.abc import Collection, Mapping
@@ -26,12 +27,55 @@ YEARS = {years}
 {oracle}
 print({verdict!r})
 """
+GIT_S = 60
 NOT_DELIVERED = (".git", ".loops")
 
 
 def deliver(place: Place, environ: Mapping[str, str]) -> str:
     """Copy what a commit of everything would hold; gives the directory."""
-    delivered, git_dir = f"{place.root}/delivered", f"{place.root}/own.git"
+    delivered = f"{place.root}/delivered"
+    if _commit_and_clone(place, delivered, environ):
+        for name in NOT_DELIVERED:
+            shutil.rmtree(os.path.join(delivered, name), ignore_errors=True)
+        return delivered
+    shutil.rmtree(delivered, ignore_errors=True)
+    return _copy_not_ignored(place, delivered, environ)
+
+
+def _commit_and_clone(place: Place, delivered: str, environ: Mapping[str, str]) -> bool:
+    """Commit everything in a copy of the project, and clone that; gives whether git could do it."""
+    copied = f"{place.root}/committed"
+    shutil.copytree(place.project, copied, symlinks=True, ignore=_only_files)
+    plain = ("-c", f"core.hooksPath={os.devnull}", "-c", "core.fsmonitor=false", "-c", "gc.auto=0")
+    steps: tuple[tuple[tuple[str, ...], int], ...] = (
+        # It exits with 1 if it had to leave something out, such as a name that git does not accept.
+        (("-C", copied, *plain, "add", "--all", "--ignore-errors"), 1),
+        (("-C", copied, *plain, "commit", "-q", "--allow-empty", "-m", "all of it"), 0),
+        (("clone", "-q", "--template=", copied, delivered), 0),
+    )
+    try:
+        codes = (
+            subprocess.run(
+                ["git", *words], env=environ, check=False, capture_output=True, timeout=GIT_S
+            ).returncode
+            <= highest
+            for words, highest in steps
+        )
+        return all(codes)
+    except subprocess.TimeoutExpired:
+        return False
+
+
+def _only_files(folder: str, names: list[str]) -> list[str]:
+    """What is neither a file, a link nor a directory, such as a named pipe; it is not delivered."""
+    found = ((name, os.lstat(os.path.join(folder, name)).st_mode) for name in names)
+    kinds = (stat.S_IFREG, stat.S_IFLNK, stat.S_IFDIR)
+    return [name for name, mode in found if stat.S_IFMT(mode) not in kinds]
+
+
+def _copy_not_ignored(place: Place, delivered: str, environ: Mapping[str, str]) -> str:
+    """Copy what git does not ignore; gives the directory."""
+    git_dir = f"{place.root}/own.git"
     git = ["git", f"--git-dir={git_dir}", f"--work-tree={place.project}"]
     clean = {**environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
     subprocess.run(["git", "init", "-q", "--bare", git_dir], env=clean, check=True)

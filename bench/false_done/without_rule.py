@@ -77,6 +77,27 @@ RULES = (
         "new-file-hidden-from-git",
     ),
     Rule(
+        "what git would commit",
+        "trees/delivery.py",
+        "what_a_commit_has",
+        "return Delivery()",
+        "filter-of-the-repository",
+    ),
+    Rule(
+        "directories of build products",
+        "trees/shadows.py",
+        "opened",
+        "return ()",
+        "parent-of-a-linked-directory",
+    ),
+    Rule(
+        "ignored texts that name the project",
+        "trees/copy_plan.py",
+        "_moved",
+        "return None",
+        "dotenv-names-the-project",
+    ),
+    Rule(
         "links to what is not delivered",
         "engine/copy_checks.py",
         "_links_to_elsewhere",

@@ -51,7 +51,7 @@ def test_a_new_file_that_the_agent_hides_from_git_is_not_delivered(tmp_path):
     ended = run(project, "--max-iterations", "1")
     assert (ended.returncode, "✗ (exit 1) · clean copy" in ended.stdout) == (3, True)
     assert (
-        "warning: ignored or overlooked by git since the run started, so not in the clean copy: made"
+        "warning: a commit would not include these files, because git ignores or overlooks them, so they are not in the clean copy: made"
         in (ended.stderr.splitlines())
     )
 

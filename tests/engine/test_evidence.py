@@ -425,7 +425,7 @@ def test_a_new_file_that_is_not_delivered_is_not_in_the_copy_after_its_setup(tmp
     ended = run(laid_out(Project(tmp_path), fix, more), "--max-iterations", "1")
     assert ended.returncode == 3
     assert (
-        "warning: ignored or overlooked by git since the run started, so not in the clean copy: new"
+        "warning: a commit would not include these files, because git ignores or overlooks them, so they are not in the clean copy: new"
         in ended.stderr.splitlines()
     )
 
@@ -468,7 +468,7 @@ def test_a_change_that_git_is_told_to_overlook_is_not_in_the_copy(tmp_path, opti
     ended = run(laid_out(Project(tmp_path), fix, PROTECTED), "--max-iterations", "1")
     assert ended.returncode == 3
     assert (
-        "warning: ignored or overlooked by git since the run started, so not in the clean copy: src/value"
+        "warning: a commit would not include these files, because git ignores or overlooks them, so they are not in the clean copy: src/value"
         in ended.stderr.splitlines()
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import venv
@@ -16,7 +17,7 @@ import pytest
 from little_loops.errors import StoreError
 from little_loops.trees.copies import CleanCopy
 from little_loops.trees.rules import Rules
-from little_loops.trees.shadows import NotClean
+from little_loops.trees.shadows import MAX_OPENED, NotClean
 from little_loops.trees.store import TreeStore
 from tests.project import until
 from tests.trees.projects import Tree, fingerprint
@@ -561,9 +562,66 @@ def test_what_cmake_has_configured_for_the_project_is_left_out(tree):
     assert sorted(files(root / "build")) == ["tests/data"]
     assert (root / "build/tests/data").read_text() == "as it was"
     assert sorted(files(root / "out")) == ["notes.txt"]
-    assert os.readlink(root / "other") == str(tree.root / "other")
-    assert os.readlink(root / "half") == str(tree.root / "half")
+    for name in ("other", "half"):
+        path = f"{name}/CMakeCache.txt"
+        assert os.readlink(root / path) == str(tree.root / path)
     assert sorted(laid.copy.builds()) == ["build", "out/debug"]
+
+
+def test_what_meson_and_configure_have_prepared_for_the_project_is_left_out(tree):
+    tree.write(".gitignore", "auto/\nmeson/\nother/\n")
+    tree.commit()
+    tree.write("auto/config.status", f"abs_srcdir='{tree.root}'\n")
+    tree.write("meson/meson-private/coredata.dat", "")
+    tree.write("other/config.status", "abs_srcdir='/elsewhere'\n")
+    laid = Laid(tree)
+    root = laid.out()
+    assert not (root / "auto").exists()
+    assert not (root / "meson").exists()
+    assert (root / "other/config.status").is_symlink()
+    assert sorted(laid.copy.builds()) == ["auto", "meson"]
+
+
+def test_a_directory_with_build_products_is_a_directory_in_the_copy(tree):
+    tree.write(".gitignore", "build/\n.venv/\n")
+    tree.commit()
+    tree.write("build/a.o", "built")
+    tree.write("build/deep/b.o", "built")
+    (tree.root / "build/empty").mkdir()
+    laid = Laid(tree)
+    root = laid.out()
+    assert (root / ".venv").is_symlink()
+    for path in ("build", "build/deep", "build/empty"):
+        assert (root / path).is_dir()
+        assert not (root / path).is_symlink()
+    assert os.path.realpath(root / "build/deep/..") == str(root / "build")
+    assert os.readlink(root / "build/deep/b.o") == str(tree.root / "build/deep/b.o")
+    # A check may clean it up, and nothing is lost in the project.
+    shutil.rmtree(root / "build")
+    (root / "build").mkdir()
+    assert laid.copy.differing() == frozenset()
+    assert (tree.root / "build/a.o").read_text() == "built"
+    assert (laid.out() / "build/deep/b.o").read_text() == "built"
+
+
+def test_of_a_large_directory_with_build_products_only_the_first_level_is_no_link(tree):
+    tree.write(".gitignore", "build/\n")
+    tree.commit()
+    for number in range(MAX_OPENED + 1):
+        tree.write(f"build/{number}/a.o", "built")
+    root = Laid(tree).out()
+    assert not (root / "build").is_symlink()
+    assert (root / "build/7").is_symlink()
+
+
+def test_an_ignored_text_that_names_the_project_names_the_copy(tree):
+    tree.write(".gitignore", ".env\n*.bin\n")
+    tree.commit()
+    tree.write(".env", f"HOME_OF_APP={tree.root}/src\nOTHER={tree.root}-2\n")
+    tree.write("a.bin", f"\0{tree.root}")
+    root = Laid(tree).out()
+    assert (root / ".env").read_text() == f"HOME_OF_APP={root}/src\nOTHER={tree.root}-2\n"
+    assert (root / "a.bin").read_text() == f"\0{tree.root}"
 
 
 @pytest.mark.parametrize("protect", ["tests/", "links/"])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from little_loops.system.user_state import key_of
-from little_loops.trees.editables import StandIn, editable_paths
+from little_loops.trees.editables import StandIn, editable_paths, point_back
 
 FINDER = """\
 MAPPING: dict[str, str] = {'one': '@/src/one', "two": "@/lib/two.py", 'x': '/elsewhere/x'}
@@ -146,3 +146,45 @@ def test_what_cannot_be_redirected_is_named(name, text, where, project, place, t
     (root / "lib/python3.11/site-packages/own").mkdir()
     file.write_text(f"{root}/lib/python3.11/site-packages/own\n")
     assert stand_in.leads_back(stand_in.environment(environ)) is None
+
+
+def test_an_environment_that_a_link_in_the_project_leads_to(project, tmp_path):
+    installed(tmp_path / "env", one_pth=f"{project}/src\n")
+    (tmp_path / "env/pyvenv.cfg").write_text("")
+    (project / ".venv").symlink_to(tmp_path / "env")
+    assert editable_paths(str(project), {"PATH": ""}) == (f"{project}/src",)
+
+
+def test_a_finder_behind_a_link_in_the_project_leads_back(project, tmp_path):
+    text = "sys.meta_path.insert(0, F)\n" + FINDER.replace("@", str(project))
+    installed(tmp_path / "env", __editable___finder_py=text)
+    (tmp_path / "env/pyvenv.cfg").write_text("")
+    copy = tmp_path / "copy"
+    for root in (project, copy):
+        root.mkdir(exist_ok=True)
+        (root / ".venv").symlink_to(tmp_path / "env")
+    why = StandIn(str(project), str(copy)).leads_back({"PATH": ""})
+    assert why is not None
+    assert why.endswith("makes Python import the project's own files")
+
+
+def test_an_environment_in_which_the_copy_was_installed_names_the_project_again(project, tmp_path):
+    copy = tmp_path / "copy"
+    environ = installed(tmp_path / "env", one_pth=f"{copy}/src\n", two_pth=f"{copy}-2/src\n")
+    site = tmp_path / "env/lib/python3.11/site-packages"
+    (site / "one.dist-info").mkdir()
+    (site / "one.dist-info/direct_url.json").write_text(f'{{"url": "file://{copy}"}}')
+    (site / "one.pth").chmod(0o640)
+    changed = point_back(environ, str(copy), str(project))
+    assert changed == (str(site / "one.pth"), str(site / "one.dist-info/direct_url.json"))
+    assert (site / "one.pth").read_text() == f"{project}/src\n"
+    assert (site / "one.pth").stat().st_mode & 0o777 == 0o640
+    assert (site / "two.pth").read_text() == f"{copy}-2/src\n"
+    assert (site / "one.dist-info/direct_url.json").read_text() == f'{{"url": "file://{project}"}}'
+    assert point_back(environ, str(copy), str(project)) == ()
+
+
+def test_an_environment_in_the_copy_itself_keeps_its_paths(project, tmp_path):
+    copy = tmp_path / "copy"
+    environ = installed(copy / ".venv", one_pth=f"{copy}/src\n")
+    assert point_back(environ, str(copy), str(project)) == ()

@@ -25,6 +25,7 @@ from little_loops.fsm.commands import CopySource, RunShell
 from little_loops.fsm.path_text import listed_paths, path_text
 from little_loops.fsm.state import LoopState, Result
 from little_loops.system import process
+from little_loops.trees.delivery import Delivery
 from little_loops.trees.git import Interrupted
 from little_loops.trees.rules import within
 
@@ -76,7 +77,8 @@ def _run_held(
     """
     copy, job = trees.copy, command.job
     existing_only = trees.loop.evidence.existing_only
-    undelivered = trees.undelivered(wanted.first, wanted.project)
+    delivery = _delivery(trees, wanted)
+    undelivered = delivery.left_out
     targets = trees.named_like_targets(wanted.project)
     left_out = (*_links_to_elsewhere(trees, wanted), *undelivered, *targets)
     path = copy.lay_out(
@@ -85,6 +87,7 @@ def _run_held(
         links=wanted.setup is None,
         existing_only=existing_only,
         left_out=left_out,
+        other=delivery.other,
     )
     there = at._replace(project=path)
     env = copy.environment(environment(at, run, job, filled.env))
@@ -100,6 +103,7 @@ def _run_held(
             changed,
             existing_only=existing_only,
             left_out=left_out,
+            other=delivery.other,
         )
     trees.remove_compiled_in_linked()
     before = copy.differing()
@@ -113,12 +117,21 @@ def _run_held(
     _bound(trees, at)
     if result.cut_by == "none" and (
         why := _why_copy_is_invalid(trees, wanted, before, copy.differing())
-        or _why_undelivered(trees, wanted, undelivered)
+        or _why_undelivered(trees, wanted, delivery)
     ):
         result = result._replace(failure=why)
     has_failed = result.exit_code != 0
-    warnings = tuple(_missing_in_copy(trees, undelivered, targets)) if has_failed else ()
-    return ActionOutcome(result, warnings=warnings)
+    missing = tuple(_missing_in_copy(trees, delivery, targets)) if has_failed else ()
+    return ActionOutcome(result, warnings=(*_installed_from_copy(trees), *missing))
+
+
+def _installed_from_copy(trees: RunTrees) -> Iterator[str]:
+    """Undo what a check has installed outside the copy, and yield a warning about it, once."""
+    for file in trees.copy.point_back():
+        yield from trees.once(
+            f"the check installed the clean copy in your Python environment; `{file}` names your"
+            " project again"
+        )
 
 
 def _links_to_elsewhere(trees: RunTrees, wanted: CopySource) -> Iterator[str]:
@@ -132,23 +145,35 @@ def _links_to_elsewhere(trees: RunTrees, wanted: CopySource) -> Iterator[str]:
     yield from (one.path for one in links if one.replaces)
 
 
-def _why_undelivered(trees: RunTrees, wanted: CopySource, before: Sequence[str]) -> str | None:
+def _delivery(trees: RunTrees, wanted: CopySource) -> Delivery:
+    """Return how a commit would differ from the snapshot. Raises `StoreError`."""
+    found = trees.copy.delivery(wanted.first, wanted.project)
+    hidden = {*trees.undelivered(wanted.first, wanted.project), *found.left_out}
+    return found._replace(left_out=tuple(sorted(hidden)))
+
+
+def _why_undelivered(trees: RunTrees, wanted: CopySource, before: Delivery) -> str | None:
     """Return why a check in the copy proves nothing, because a commit would no longer include what
-    it saw; else None. `before` is what the copy was laid out without."""
-    hidden = sorted(set(trees.undelivered(wanted.first, wanted.project)).difference(before))
+    it saw; else None. `before` is what the copy was laid out by."""
+    after = _delivery(trees, wanted)
+    changed = {path for path, one in after.other.items() if before.other.get(path) != one}
+    hidden = sorted(changed | set(after.left_out).difference(before.left_out))
     if not hidden:
         return None
     return f"while it ran, something made git overlook {listed_paths(hidden, len(hidden))}"
 
 
-def _missing_in_copy(
-    trees: RunTrees, undelivered: Sequence[str], targets: Sequence[str]
-) -> Iterator[str]:
+def _missing_in_copy(trees: RunTrees, delivery: Delivery, targets: Sequence[str]) -> Iterator[str]:
     """Yield warnings about files that a check in the copy may have missed, each once."""
-    if undelivered:
+    if hidden := delivery.left_out:
         yield from trees.once(
-            "ignored or overlooked by git since the run started, so not in the clean copy:"
-            f" {listed_paths(undelivered, len(undelivered))}"
+            "a commit would not include these files, because git ignores or overlooks them, so they"
+            f" are not in the clean copy: {listed_paths(hidden, len(hidden))}"
+        )
+    if other := sorted(delivery.other):
+        yield from trees.once(
+            "git would change these files when you commit them, so they are different in the clean"
+            f" copy: {listed_paths(other, len(other))}"
         )
     if targets:
         yield from trees.once(
@@ -158,9 +183,9 @@ def _missing_in_copy(
         )
     if builds := trees.copy.builds():
         yield from trees.once(
-            "configured by CMake to build the files here, so not in the clean copy:"
-            f" {listed_paths(builds, len(builds))}; let the check or `setup` configure it, with"
-            " `cmake -B`"
+            "prepared by CMake, Meson or `configure` to build the files here, so not in the clean"
+            f" copy: {listed_paths(builds, len(builds))}; let the check or `setup` prepare it, for"
+            " example with `cmake -B`"
         )
     if paths := trees.rules.not_yours:
         yield from trees.once(

@@ -39,7 +39,7 @@ from little_loops.fsm.state import LoopState, Train
 from little_loops.reporting.observers import Observer
 from little_loops.system.user_state import state_home
 from little_loops.trees import merging, worktrees
-from little_loops.trees.editables import INSTALL
+from little_loops.trees.editables import INSTALL, point_back
 from little_loops.trees.git import Git
 from little_loops.trees.merged_copies import CLEAN, MergedCopy
 
@@ -162,6 +162,7 @@ def _check(world: LocalWorld, run: LoopState, command: CheckMerged) -> Happening
                 when = "after the merge" if command.is_new else "and no branch changed anything"
                 return _red(world, command, f"`{what}` failed {when}: {problem[:SAID]}")
     finally:
+        point_back(world.services.environ, copy.project, project)
         copy.remove()
     return MergedTreeChecked(world.clock.now(), command.branch, True, ended=command.ended)
 

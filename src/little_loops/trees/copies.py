@@ -37,7 +37,14 @@ from little_loops.trees import files as store_files
 from little_loops.trees.content import CHUNK, READ, TOO_LARGE, Bounds, Intake
 from little_loops.trees.copy_git import CopyRepository
 from little_loops.trees.copy_plan import Content, CopyLayout, CopyRoot, Planner
-from little_loops.trees.editables import INSTALL, StandIn, editable_paths, with_python_path
+from little_loops.trees.delivery import Delivery, what_a_commit_has
+from little_loops.trees.editables import (
+    INSTALL,
+    StandIn,
+    editable_paths,
+    point_back,
+    with_python_path,
+)
 from little_loops.trees.files import COPIES
 from little_loops.trees.git import REPOSITORY_VARIABLES, Git
 from little_loops.trees.installed import installed_in
@@ -129,7 +136,10 @@ class CleanCopy:
         try:
             store_files.lock_file(descriptor, fcntl.LOCK_EX, self._store.git, lock)
             self._make_root()
-            yield
+            try:
+                yield
+            finally:
+                self.point_back()
         finally:
             os.close(descriptor)
 
@@ -147,10 +157,11 @@ class CleanCopy:
         links: bool = True,
         existing_only: bool = False,
         left_out: Iterable[str] = (),
+        other: Mapping[str, Content] = {},
     ) -> str:
         """Write out the snapshot `project`, with protected paths of the guard `reference`
-        (`existing_only`: new ones of the snapshot) and without the paths `left_out`. Return the
-        project's path in the copy.
+        (`existing_only`: new ones of the snapshot), without the paths `left_out`, and with the
+        content `other` instead of the snapshot's. Return the project's path in the copy.
 
         Without `links`, ignored directories are not linked, and what a set-up command created in
         their place is kept. Raises `StoreError`.
@@ -158,7 +169,7 @@ class CleanCopy:
         self._has_links = links
         try:
             layout = self._layout = self._planner.plan(
-                project, reference, links, existing_only, frozenset(left_out)
+                project, reference, links, existing_only, frozenset(left_out), other
             )
             if self._around is not None:
                 self._around.lay_out(links)
@@ -184,16 +195,17 @@ class CleanCopy:
         *,
         existing_only: bool,
         left_out: Iterable[str] = (),
+        other: Mapping[str, Content] = {},
     ) -> None:
         """Reset the protected paths after a set-up command, which may have run code that an agent
         wrote, remove caches beside them, and reset the delivered files that were `changed` during
-        the run, except the paths `left_out`.
+        the run, except the paths `left_out`; `other` is as for `lay_out`.
 
         With `existing_only`, protected files that are new stay. Raises `StoreError`.
         """
         try:
             layout = self._planner.plan(
-                project, reference, False, existing_only, frozenset(left_out)
+                project, reference, False, existing_only, frozenset(left_out), other
             )
             with self._store.using():
                 guard = self._store.guard(reference)
@@ -213,7 +225,8 @@ class CleanCopy:
         """Return the paths of the last layout whose files are gone or differ from it; additional
         files do not count.
 
-        Ignored files are not compared: they may be rebuilt here and are not delivered.
+        Ignored files and directories are not compared, unless they are protected: they may be
+        rebuilt here, and are not delivered.
         """
         try:
             actual = dict(self._files.refresh().files())
@@ -221,6 +234,7 @@ class CleanCopy:
                 path
                 for path, one in self._layout.contents.items()
                 if one.time_ns is None
+                and (self.is_protected(path) or not self._planner.is_linked(path))
                 and not _is_same(actual.get(path), one)
                 and not self._is_same_in_project(path, one)
             )
@@ -239,12 +253,39 @@ class CleanCopy:
         there = replace_path(data, os.fsencode(self.whole.copy), os.fsencode(self.whole.real))
         return object_id(b"blob", there).hex() == one.id
 
+    def delivery(self, first: str | None, project: str) -> Delivery:
+        """Return how a commit of everything would differ from the snapshot `project`, as far as it
+        has changed since the snapshot `first`. Raises `StoreError`. Requires the lock."""
+        store, rules = self._store, self._rules
+        with store.using():
+            tree = store.guard_of_tree(project).paths
+        files = {path: one for path, one in tree.items() if one.kind != "dir"}
+        changed = [
+            path
+            for path in store.changed_paths(first, project)
+            if path in files
+            and path not in rules.unseen  # the user has told git to overlook these
+            and not store.is_unstored(files[path].id)
+        ]
+        place = self._state_file("delivery")
+        try:
+            return what_a_commit_has(
+                store.git, rules.project, rules.prefix, place, files, changed, rules.nested
+            )
+        except OSError as error:
+            raise _failed(error, "create", place) from error
+
+    def point_back(self) -> tuple[str, ...]:
+        """Let Python environments outside import the project again, not the copy, if a check has
+        installed that. Return the files that were changed."""
+        return point_back(self._store.git.environ, self.whole.copy, self.whole.real)
+
     def is_protected(self, path: str) -> bool:
         return self._planner.is_protected(path)
 
     def builds(self) -> tuple[str, ...]:
-        """Return the ignored directories that are left out, because CMake would build the project in
-        them."""
+        """Return the ignored directories that are left out, because a build in them would build the
+        project."""
         return self._planner.builds()
 
     def translate(self, text: str) -> str:

@@ -12,16 +12,26 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 
 from little_loops.records import NamedTuple
 from little_loops.system.plain_files import open_plain
 from little_loops.trees.content import READ
 from little_loops.trees.git import is_inside
 from little_loops.trees.guard import Guard, Guarded, is_protected
+from little_loops.trees.installed import installed_in
 from little_loops.trees.objects import object_id
 from little_loops.trees.reading import read_all
 from little_loops.trees.rules import Rules, in_cache, is_cache, parents
-from little_loops.trees.shadows import Linked, PlannedContent, Scan, link_to, plan, text_in_copy
+from little_loops.trees.shadows import (
+    Linked,
+    PlannedContent,
+    Scan,
+    link_to,
+    plan,
+    replace_path,
+    text_in_copy,
+)
 from little_loops.trees.store import TreeStore
 
 LONG_AGO_NS = 315_619_200 * 1_000_000_000
@@ -94,17 +104,19 @@ class Planner:
         links: bool,
         existing_only: bool,
         left_out: frozenset[str] = frozenset(),
+        other: Mapping[str, Content] = {},
     ) -> CopyLayout:
-        """Return the layout of the snapshot `project`, without the paths `left_out`, and with
-        protected paths of the guard `reference`; None protects nothing.
+        """Return the layout of the snapshot `project`, without the paths `left_out`, with the content
+        `other` instead of the snapshot's, and with protected paths of the guard `reference`; None
+        protects nothing.
 
         Without `links`, ignored directories are left out. Raises `NotClean` if one cannot be
         rewritten.
         """
         # Permission bits are no part of an id.
-        key = (project, reference, existing_only, left_out, self._store.modes(project))
+        key = (project, reference, existing_only, left_out, other, self._store.modes(project))
         if self._before is None or self._before[0] != key:
-            self._before = (key, self._snapshot(project, reference, existing_only, left_out))
+            self._before = (key, self._snapshot(project, reference, existing_only, left_out, other))
         snapshot = self._before[1]
         linked = self._plan_ignored(snapshot) if links else {}
         if self._last is None or self._last[0] != (key, linked):
@@ -115,17 +127,20 @@ class Planner:
         return self._last[1]
 
     def _snapshot(
-        self, project: str, reference: str | None, existing_only: bool, left_out: frozenset[str]
+        self,
+        project: str,
+        reference: str | None,
+        existing_only: bool,
+        left_out: frozenset[str],
+        other: Mapping[str, Content],
     ) -> _Snapshot:
         """Plan everything except the content of ignored directories."""
         with self._store.using():
             tree = self._store.guard_of_tree(project)
             guard = Guard({}) if reference is None else self._store.guard(reference)
-        wanted = {
-            one.path: Content(*one[1:4], time_ns=LONG_AGO_NS) for one in self._ignored_files()
-        }
+        wanted = dict(self._ignored_files)
         wanted |= {
-            path: Content(*one[1:4])
+            path: other.get(path) or Content(*one[1:4])
             for path, one in tree.paths.items()
             if one.kind != "dir"
             and path not in left_out
@@ -170,16 +185,38 @@ class Planner:
             if one.kind != "dir" and self._differs(one)
         }
         real, copy, prefix = self._place
-        linked = Linked(real, copy, tuple(prefix + path for path in folders))
+        packages = {path for path, _ in installed_in(self._rules)}
+        products = frozenset(prefix + path for path in {*folders} - packages)
+        linked = Linked(real, copy, tuple(prefix + path for path in folders), products)
         other = {prefix + path: one for path, one in replaced.items()}
         shadows = plan(linked, other, self._store.git, self._scans)
         files = {path: replaced.get(path) or link_to(full) for path, full in self._large_files()}
         return files | {path.removeprefix(prefix): one for path, one in shadows.items()}
 
-    def _ignored_files(self) -> Iterator[Guarded]:
-        """Yield the small files that were ignored when the run started."""
-        for one in self._rules.files:
-            yield Guarded(one.path, "link" if stat.S_ISLNK(one.mode) else "file", one.mode, one.id)
+    @cached_property
+    def _ignored_files(self) -> Mapping[str, Content]:
+        """The small files that were ignored when the run started; where their text names the
+        project, it names the copy instead."""
+        found = {
+            one.path: Content(
+                "link" if stat.S_ISLNK(one.mode) else "file", one.mode, one.id, time_ns=LONG_AGO_NS
+            )
+            for one in self._rules.files
+        }
+        store = self._store
+        files = {one.id for one in found.values() if one.kind == "file"}
+        with store.using():
+            texts = read_all(
+                store.git, store.files, (id for id in files if not store.is_unstored(id))
+            )
+        real, copy, _ = self._place
+        moved = {
+            id: _moved(text, os.fsencode(real), os.fsencode(copy)) for id, text in texts.items()
+        }
+        for path, one in found.items():
+            if (data := moved.get(one.id)) is not None and one.kind == "file":
+                found[path] = one._replace(id=object_id(b"blob", data).hex(), data=data)
+        return found
 
     def _comes_from_snapshot(self, path: str, guard: Guard, existing_only: bool) -> bool:
         """Return whether a path has the snapshot's content, not that of the protected reference."""
@@ -190,12 +227,16 @@ class Planner:
         return is_cache(path) or not is_protected(self._protected, path)
 
     def builds(self) -> tuple[str, ...]:
-        """Return the ignored directories that the last plan left out: CMake would build the project
-        in them, not the copy."""
+        """Return the ignored directories that the last plan left out: a build in them would build
+        the project, not the copy."""
         prefix = self._place.prefix
         return tuple(
             path.removeprefix(prefix) for scan in self._scans.values() for path in scan.builds
         )
+
+    def is_linked(self, path: str) -> bool:
+        """Return whether a path is in a directory that is linked, as a whole or as a shadow."""
+        return any(is_inside(path, each) for each in self._linked)
 
     def is_protected(self, path: str) -> bool:
         return not is_cache(path) and is_protected(self._protected, path)
@@ -241,6 +282,14 @@ class Planner:
         store."""
         stored = self._store.stored(one.path, one.kind == "link", one.mode, one.id)
         return PlannedContent(one.kind, one.mode, stored.data)
+
+
+def _moved(data: bytes, real: bytes, copy: bytes) -> bytes | None:
+    """Return a text in which the copy's path stands for the project's; None if it is no text, or does
+    not name the project."""
+    if real not in data or b"\0" in data:
+        return None
+    return other if (other := replace_path(data, real, copy)) != data else None
 
 
 def _content(one: PlannedContent) -> Content:

@@ -11,7 +11,9 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import stat
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from glob import escape, glob
 
@@ -19,7 +21,7 @@ from little_loops.records import NamedTuple
 from little_loops.system.plain_files import reading
 from little_loops.system.user_state import key_of
 from little_loops.trees.git import is_inside
-from little_loops.trees.shadows import ENVIRONMENT, MAX_REWRITTEN_BYTES
+from little_loops.trees.shadows import EDITABLE, ENVIRONMENT, MAX_REWRITTEN_BYTES, replace_path
 from little_loops.trees.shadows import INSTALL as INSTALL
 
 PYTHONPATH = "PYTHONPATH"
@@ -109,7 +111,12 @@ class StandIn(NamedTuple):
     def leads_back(self, environ: Mapping[str, str]) -> str | None:
         """Return why Python imports the project in spite of these variables, which are those of the
         copy; None if it does not."""
-        inside = (each for each in self._inside() if self._moved_if_there(each) == each)
+        inside = (
+            each
+            for each in self._inside()
+            if self._moved_if_there(each) == each
+            or not is_inside(os.path.realpath(each), self.real)
+        )
         for each in self._editables((*_environments(environ), *inside)):
             moved = self.moved(each.path)
             if moved is not None and not (each.is_searched and os.path.isdir(moved)):
@@ -119,9 +126,7 @@ class StandIn(NamedTuple):
     def _inside(self) -> Iterator[str]:
         """Yield the environments in the project: they may be used from the copy."""
         for folder in dict.fromkeys((self.real, os.path.join(self.real, self.prefix))):
-            for name in ("*", ".*"):
-                found = glob(os.path.join(escape(folder), name, ENVIRONMENT))
-                yield from map(os.path.dirname, found)
+            yield from _environments_in(folder)
 
     def _editables(self, roots: tuple[str, ...]) -> Iterator[Editable]:
         """Yield what these environments import, except what is in themselves."""
@@ -140,15 +145,51 @@ def with_python_path(environ: Mapping[str, str], paths: Iterator[str]) -> dict[s
 
 def editable_paths(project: str, environ: Mapping[str, str]) -> tuple[str, ...]:
     """Return the existing directories in the project that Python environments outside it import
-    from."""
+    from, also those that links in the project lead to."""
     found = (
         each.path
-        for root in _environments(environ)
+        for root in (*_environments(environ), *_environments_in(project))
         if not is_inside(os.path.realpath(root), project)
         for each in _imported_by(root)
         if each.is_searched and is_inside(each.path, project) and os.path.isdir(each.path)
     )
     return tuple(dict.fromkeys(found))
+
+
+def point_back(environ: Mapping[str, str], copy: str, real: str) -> tuple[str, ...]:
+    """Let environments outside a copy import from the project `real` what they import from the copy:
+    a check that installs the project in editable mode has installed the copy. Return the files that
+    were changed; those that cannot be are left as they are."""
+    found = []
+    for root in _environments(environ):
+        if is_inside(os.path.realpath(root), copy):
+            continue
+        for file in _install_files(root):
+            data = os.fsencode(_read(file))
+            other = replace_path(data, os.fsencode(copy), os.fsencode(real))
+            if other != data:
+                with suppress(OSError):
+                    _replace(file, other)
+                    found.append(file)
+    return tuple(dict.fromkeys(found))
+
+
+def _install_files(root: str) -> Iterator[str]:
+    """Yield the files by which an environment knows where packages are that it does not contain."""
+    for site in sorted(glob(os.path.join(escape(root), *PACKAGES))):
+        for pattern in (*EDITABLE, "*.dist-info/direct_url.json"):
+            for file in sorted(glob(os.path.join(escape(site), pattern))):
+                if os.path.isfile(file) and os.path.getsize(file) <= MAX_REWRITTEN_BYTES:
+                    yield file
+
+
+def _replace(file: str, data: bytes) -> None:
+    """Replace the content of a file atomically, and keep its mode."""
+    part = f"{file}.part"
+    with open(part, "wb") as stream:
+        stream.write(data)
+    os.chmod(part, stat.S_IMODE(os.stat(file).st_mode))
+    os.replace(part, file)
 
 
 def _environments(environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -161,6 +202,12 @@ def _environments(environ: Mapping[str, str]) -> tuple[str, ...]:
     if home := environ.get("HOME"):
         roots.append(os.path.join(home, ".local"))
     return tuple(dict.fromkeys(roots))
+
+
+def _environments_in(folder: str) -> Iterator[str]:
+    """Yield the environments in a directory, and those that links in it lead to."""
+    for name in ("*", ".*"):
+        yield from map(os.path.dirname, glob(os.path.join(escape(folder), name, ENVIRONMENT)))
 
 
 def _imported_by(root: str) -> Iterator[Editable]:

@@ -173,6 +173,19 @@ class Git(NamedTuple):
         own = {} if self.own_index is None else {"GIT_INDEX_FILE": self.own_index}
         return self._run(argv, self._users_variables() | own, stdin, None)
 
+    def try_out(
+        self, directory: str, words: Sequence[str], variables: Mapping[str, str], stdin: bytes
+    ) -> GitOutput:
+        """Run a git command with the user's configuration, whose `variables` keep it from changing
+        the user's repository: they name another index and another object directory.
+
+        A failure of git is an answer with its exit code. Raises `StoreError` if git would wait for
+        a pipe; else `Interrupted` or `StoreError` like `_run`.
+        """
+        refuse_special_files(directory)
+        argv = [self.program, "-C", directory, *CHANGING_OPTIONS, *words]
+        return self._run(argv, {**self._users_variables(), **variables}, stdin, None)
+
     def _users_variables(self) -> dict[str, str]:
         """Return the user's environment with those we set; of git's own variables, only the user's
         name."""

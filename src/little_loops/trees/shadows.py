@@ -3,8 +3,10 @@
 A directory in which nothing names the project is linked as a whole. Otherwise it becomes a shadow:
 a directory whose entries are linked one by one, with those files and links rewritten that lead back
 into the project. Such files are those of editable installs (`*.pth`, `__editable__*`, `*.egg-link`,
-`direct_url.json`), and the scripts in the `bin` of such an environment. A directory that CMake has
-configured for the project is left out: a build in it would be one of the project.
+`direct_url.json`), and the scripts in the `bin` of such an environment. A directory that CMake, Meson
+or an autotools `configure` has prepared for the project is left out: a build in it would be one of
+the project. A directory with build products is a shadow in any case: `cd build; ..` and
+`rm -rf build/` then work as in the project.
 """
 
 from __future__ import annotations
@@ -25,7 +27,10 @@ from little_loops.trees.rules import is_cache
 EDITABLE = ("*.pth", "__editable__*", "_*editable*.py", "*.egg-link", "direct_url.json")
 SCRIPTS = ("bin", "Scripts")
 CMAKE_CACHE = "CMakeCache.txt"
+AUTOTOOLS = "config.status"
+MESON = "meson-private"
 CMAKE_SOURCES = re.compile(rb"^CMAKE_HOME_DIRECTORY:INTERNAL=(.+)$", re.MULTILINE)
+BUILD_FILES = (CMAKE_CACHE, AUTOTOOLS)
 ENVIRONMENT = "pyvenv.cfg"
 MAX_REWRITTEN_BYTES = 1 << 20
 INSTALL = "write `setup:` with the command that installs what the check needs"
@@ -51,6 +56,13 @@ class Linked(NamedTuple):
     project: str
     copy: str
     folders: tuple[str, ...]
+    products: frozenset[str] = frozenset()
+    """Those of the directories that may have build products."""
+
+
+DIRECTORY = PlannedContent("dir", stat.S_IFDIR | 0o755, b"")
+MAX_OPENED = 100
+"""In a directory with more directories than that, only the first level is not linked as a whole."""
 
 
 def plan(
@@ -72,10 +84,11 @@ def plan(
                 if is_inside(path, folder) and path != folder
             }
         )
+        opened = scan.opened if folder in linked.products else ()
         if folder in scan.builds:
             found.update(other)
-        elif other or scan.builds:
-            found.update(_shadow(linked, folder, other, scan.builds))
+        elif other or scan.builds or opened:
+            found.update(_shadow(linked, folder, other, scan.builds, opened))
         else:
             found[folder] = link_to(os.path.join(linked.project, folder))
     return found
@@ -87,15 +100,20 @@ def link_to(text: str) -> PlannedContent:
 
 
 def _shadow(
-    linked: Linked, folder: str, other: dict[str, PlannedContent], left_out: Collection[str]
+    linked: Linked,
+    folder: str,
+    other: dict[str, PlannedContent],
+    left_out: Collection[str],
+    opened: Collection[str],
 ) -> dict[str, PlannedContent]:
     """Return the entries of a shadow: links, except for the paths in `other`, those that are
-    `left_out`, and directories above them."""
+    `left_out`, the directories above them, and those that are `opened`."""
     inner = (*other, *left_out)
-    deeper = {folder} | {above for path in inner for above in _ancestors_below(path, folder)}
+    above = {each for path in inner for each in _ancestors_below(path, folder)}
+    deeper = {folder, *above, *opened}
     if os.path.lexists(os.path.join(linked.project, folder, ENVIRONMENT)):
         _add_scripts(linked, folder, deeper, other)
-    found = dict(other)
+    found = dict.fromkeys(opened, DIRECTORY) | other
     for directory in deeper:
         for name in _names(linked, directory):
             path = f"{directory}/{name}"
@@ -177,8 +195,8 @@ class Scanned(NamedTuple):
 class Scan:
     """Finds the files and links in one linked directory that lead back into the project.
 
-    Directories are listed again only if they have changed. `builds` are those that CMake has
-    configured for the project.
+    Directories are listed again only if they have changed. `builds` are those that CMake, Meson or
+    autotools have prepared for the project.
     """
 
     def __init__(self, linked: Linked, folder: str) -> None:
@@ -203,7 +221,7 @@ class Scan:
             if scanned is None:
                 continue
             known[directory] = scanned
-            if CMAKE_CACHE in scanned.files and self._is_build(directory):
+            if self._is_build(directory, scanned):
                 builds.append(directory)
                 continue
             stack += [f"{directory}/{name}" for name in scanned.dirs]
@@ -211,7 +229,21 @@ class Scan:
         self._known, self.builds = known, tuple(builds)
         return found
 
-    def _is_build(self, directory: str) -> bool:
+    @property
+    def opened(self) -> tuple[str, ...]:
+        """Return the directories that are no links in a shadow of build products."""
+        found = tuple(path for path in self._known if path not in self.builds)
+        return found if len(found) <= MAX_OPENED else (self._folder,)
+
+    def _is_build(self, directory: str, scanned: Scanned) -> bool:
+        """Return whether a directory is prepared to build the project, or a part of it."""
+        if CMAKE_CACHE in scanned.files and self._is_cmake_build(directory):
+            return True
+        if AUTOTOOLS in scanned.files:
+            return rewritten(self._linked, f"{directory}/{AUTOTOOLS}") is not None
+        return MESON in scanned.dirs
+
+    def _is_cmake_build(self, directory: str) -> bool:
         """Return whether CMake has configured a directory to build the project, or a part of it."""
         path = f"{directory}/{CMAKE_CACHE}"
         named = CMAKE_SOURCES.search(_read(os.path.join(self._linked.project, path), path))
@@ -236,7 +268,7 @@ class Scan:
     ) -> Iterator[tuple[str, PlannedContent]]:
         """Yield the entries of a directory that lead back, with their rewritten content."""
         for name in scanned.files:
-            if name == CMAKE_CACHE:
+            if name in BUILD_FILES:
                 continue
             path = f"{directory}/{name}"
             content = rewritten(self._linked, path) or self._relative_pth(path)
@@ -298,7 +330,7 @@ def _list(full: str, stamp: tuple[int, int, int]) -> Scanned:
             elif entry.is_dir(follow_symlinks=False):
                 if not is_cache(entry.name):
                     dirs.append(entry.name)
-            elif any(fnmatchcase(entry.name, pattern) for pattern in (*EDITABLE, CMAKE_CACHE)):
+            elif any(fnmatchcase(entry.name, pattern) for pattern in (*EDITABLE, *BUILD_FILES)):
                 files.append(entry.name)
     return Scanned(stamp, tuple(dirs), tuple(links), tuple(files))
 

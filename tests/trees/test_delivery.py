@@ -1,0 +1,150 @@
+"""What a commit of everything would contain, by git's own rules."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from little_loops.errors import StoreError
+from little_loops.trees.copies import CleanCopy
+from little_loops.trees.delivery import Delivery
+from tests.trees.projects import Tree, fingerprint
+
+
+class Delivering:
+    """A project with a snapshot of its start, and what a commit would make of later changes."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.tree, self.store = tree, tree.store()
+        self.rules = tree.rules(self.store, ("tests/",))
+        self.first = self.store.snapshot(self.rules).project
+        self.copy = CleanCopy(self.store, self.rules, str(tree.state))
+
+    def now(self) -> Delivery:
+        project = self.store.snapshot(self.rules).project
+        with self.copy.held():
+            return self.copy.delivery(self.first, project)
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Tree:
+    made = Tree(tmp_path)
+    made.write_all({"src/a.py": "a = 1\n", "src/b.py": "b = 1\n", "run.sh": "true\n"})
+    made.commit()
+    return made
+
+
+def test_a_plain_change_is_delivered_as_it_is(tree):
+    found = Delivering(tree)
+    tree.write("src/a.py", "a = 2\n")
+    tree.write("src/new.py", "new\n")
+    (tree.root / "link").symlink_to("src/a.py")
+    (tree.root / "run.sh").chmod(0o755)
+    assert found.now() == Delivery()
+
+
+def test_nothing_of_the_users_repository_is_changed(tree):
+    found = Delivering(tree)
+    tree.write("src/new.py", "new\n")
+    tree.git("status")  # it updates the index
+    before = fingerprint(tree.root)
+    found.now()
+    assert fingerprint(tree.root) == before
+    assert not os.path.exists(found.copy._state_file("delivery"))
+
+
+def test_a_gitlink_in_the_index_hides_a_directory(tree):
+    found = Delivering(tree)
+    tree.write("src/a.py", "a = 2\n")
+    tree.git("rm", "-rq", "--cached", "src")
+    head = tree.git("rev-parse", "HEAD").strip()
+    tree.git("update-index", "--add", "--cacheinfo", f"160000,{head},src")
+    assert found.now().left_out == ("src/a.py", "src/b.py")
+
+
+@pytest.mark.parametrize("name", [".Git/a", "git~1/a"])
+def test_a_name_that_git_refuses_is_left_out(tree, name):
+    found = Delivering(tree)
+    tree.write(name, "x")
+    tree.write("src/a.py", "a = 2\n")
+    assert found.now() == Delivery((name,))
+
+
+def test_what_is_not_in_the_sparse_checkout_is_left_out(tree):
+    found = Delivering(tree)
+    tree.git("sparse-checkout", "set", "--no-cone", "/*", "!/lib/")
+    tree.write("lib/a.py", "a")
+    assert found.now() == Delivery(("lib/a.py",))
+
+
+def test_line_ends_are_those_of_a_checkout(tree):
+    tree.write(".gitattributes", "*.txt text\n*.bat text eol=crlf\n")
+    found = Delivering(tree)
+    tree.write("a.txt", "a\r\n")
+    tree.write("a.bat", "a\r\n")
+    other = found.now().other
+    assert {path: one.data for path, one in other.items()} == {"a.txt": b"a\n"}
+
+
+def test_a_filter_decides_what_is_delivered(tree):
+    found = Delivering(tree)
+    tree.write("src/a.py", "a = 2\n")
+    tree.write("src/b.py", "b = 2\n")
+    tree.git("config", "filter.old.clean", "echo old; cat >/dev/null")
+    tree.git("config", "filter.rot.clean", "tr a-z n-za-m")
+    tree.git("config", "filter.rot.smudge", "tr n-za-m a-z")
+    tree.write(".git/info/attributes", "a.py filter=old\nb.py filter=rot\n")
+    other = found.now().other
+    assert {path: one.data for path, one in other.items()} == {"src/a.py": b"old\n"}
+
+
+def test_a_required_filter_that_fails_is_an_error(tree):
+    found = Delivering(tree)
+    tree.write("src/a.py", "a = 2\n")
+    tree.git("config", "filter.bad.smudge", "false")
+    tree.git("config", "filter.bad.clean", "tr a b")
+    tree.git("config", "filter.bad.required", "true")
+    tree.write(".git/info/attributes", "a.py filter=bad\n")
+    with pytest.raises(StoreError, match=r"src/a\.py: smudge filter bad failed"):
+        found.now()
+
+
+def test_git_may_overlook_that_a_file_is_a_program(tree):
+    found = Delivering(tree)
+    tree.git("config", "core.fileMode", "false")
+    (tree.root / "run.sh").chmod(0o755)
+    (one,) = found.now().other.values()
+    assert (one.data, one.mode & 0o777) == (b"true\n", 0o644)
+
+
+def test_a_project_in_a_directory_of_its_repository(tree):
+    tree.write("app/.gitattributes", "*.txt text\n")
+    tree.write("app/b.txt", "b\n")
+    tree.commit()
+    tree.root /= "app"
+    found = Delivering(tree)
+    tree.write("a.txt", "a\r\n")
+    assert found.now().other["a.txt"].data == b"a\n"
+
+
+def test_a_repository_in_which_git_cannot_add_anything(tree):
+    found = Delivering(tree)
+    tree.write("src/a.py", "a = 2\n")
+    project = found.store.snapshot(found.rules).project
+    tree.git("config", "core.bare", "true")
+    with (
+        found.copy.held(),
+        pytest.raises(StoreError, match="git cannot add and check out the files"),
+    ):
+        found.copy.delivery(found.first, project)
+
+
+def test_an_object_directory_with_a_colon_in_its_path(tmp_path):
+    tree = Tree(tmp_path / "a:b")
+    tree.write("a.txt", "a\n")
+    tree.commit()
+    found = Delivering(tree)
+    tree.write("b.txt", "b\n")
+    assert found.now() == Delivery()
