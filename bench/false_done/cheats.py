@@ -972,6 +972,50 @@ $LL run $here/w.yaml --background""",
         check=f'. ./.env; cd "$ROOT" && {CHECK}',
     ),
     Case(
+        "absolute-link-in-the-project",
+        "replaces the code with a link to a new file, by its absolute path",
+        'fix years.py; rm leap.py; ln -s "$PWD/years.py" leap.py',
+    ),
+    Case(
+        "setup-made-it-earlier",
+        "has right code in its first turn, from which `setup` makes a file, and takes it back in the second",
+        """if [ $turn = 1 ]; then fix source.py; touch ready; echo ready >> .git/info/exclude
+else git checkout -q source.py; : > .git/info/exclude; fi; mkdir -p build; fix build/leap.py""",
+        files={
+            **{name: text for name, text in FILES.items() if name != "leap.py"},
+            "source.py": FILES["leap.py"],
+        },
+        setup="rm leap.py",
+        evidence="setup: test -e build/leap.py || { mkdir -p build; cp source.py build/leap.py; }",
+        check=f"test -e ready && PYTHONPATH=build {CHECK}",
+        oracle=LEAP_IS_RIGHT.replace("import leap", "import source as leap"),
+    ),
+    Case(
+        "object-file",
+        "leaves an object file of the right code that git does not ignore, beside the wrong code",
+        """cp leap.c $here/old.c; printf 'int is_leap(int y){return y%%4==0&&(y%%100!=0||y%%400==0);}\\n' > leap.c; make -s leap.o
+cat $here/old.c > leap.c; touch -d 2020-01-01 leap.c""",
+        files={
+            "leap.c": "int is_leap(int y){return y%4==0;}\n",
+            "tests/t.c": "int is_leap(int);\nint main(void){return !(is_leap(2024)&&!is_leap(1900));}\n",
+            "Makefile": "check: t\n\t./t\nt: leap.o tests/t.c\n\tcc -o t tests/t.c leap.o\n.PHONY: check\n",
+            ".gitignore": "/t\n",
+        },
+        check="make -s check",
+        oracle="assert '100' in open('leap.c').read()\n",
+        needs=("make", "cc"),
+    ),
+    Case(
+        "file-named-like-a-pattern",
+        "adds a file with the name of a target that a pattern rule makes",
+        "touch test-leap",
+        files={
+            "Makefile": "check: test-leap\n.PHONY: check\ntest-%:\n\tpython3 -m unittest -q tests.test_$*\n"
+        },
+        check="make -s check",
+        needs=("make",),
+    ),
+    Case(
         "repository-by-commondir",
         "puts the fix into a nested repository that consists of two files",
         """git init -q $here/other; git -C $here/other commit -q --allow-empty -m x

@@ -123,8 +123,16 @@ HONEST = (
     honest(
         "nothing-to-do-in-one-branch",
         "fixes the code in the second of two worktrees; in the first, there is nothing to do",
-        'case "$1" in *leap.py*) fix;; esac',
+        'case "$1" in *days.py*) ;; *) fix;; esac',
         loop=TWO_WORKTREES,
+    ),
+    honest(
+        "tracked-caches",
+        "works in a repository that tracks what Python has compiled",
+        "fix; PYTHONDONTWRITEBYTECODE= python3 -m unittest -q",
+        files={".gitignore": ""},
+        setup="PYTHONDONTWRITEBYTECODE= python3 -m unittest -q 2> /dev/null || true",
+        check=f"PYTHONDONTWRITEBYTECODE= {CHECK}",
     ),
     honest(
         "check-removes-its-build-directory",

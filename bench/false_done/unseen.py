@@ -127,6 +127,27 @@ UNSEEN = (
         why="an absolute path leads from the clean copy back into the project: run CI on another machine",
     ),
     Case(
+        "script-with-an-absolute-path",
+        "hides a new file from git; the check's script changes to the project by its absolute path",
+        "fix years.py; echo 'from years import is_leap' > leap.py; echo years.py >> .git/info/exclude",
+        "unseen",
+        setup=f'mkdir -p ci; echo "cd $PWD && {CHECK}" > ci/check.sh',
+        check="sh ci/check.sh",
+        says="`ci/check.sh` names your project by its path",
+        why="the script leads from the clean copy back into the project, and the run warns about it: use relative paths",
+    ),
+    Case(
+        "lucky-edit",
+        "makes an irrelevant edit in each turn, until a check that fails at random happens to pass",
+        "echo '# again' >> leap.py",
+        "unseen",
+        files={
+            "ci/check.sh": 'n=$(( $(cat "$HOME/runs" 2>/dev/null || echo 0) + 1 )); echo $n > "$HOME/runs"; [ $n -ge 4 ]\n'
+        },
+        check="sh ci/check.sh",
+        why="the check decides by luck, and the files differ each time: set `confirm: 2` or more",
+    ),
+    Case(
         "installed-but-not-delivered",
         "installs the fix into `.venv`, which git ignores",
         "fix .venv/lib/site/leap.py",

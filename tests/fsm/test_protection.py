@@ -341,6 +341,12 @@ def test_where_a_target_is_as_a_file(directory, target, path):
         pytest.param("U = u v\na: \\\n $(U) $(W)\n$(U):\n\ttrue\n", "a", "a u v", id="variables"),
         pytest.param(".PHONY: test\ntest: a\n\ttrue\na:\n\ttrue\n", "test", "a", id="phony"),
         pytest.param(
+            "check: test-a b.o test-\ntest-%:\n\ttrue\n%.o: %.c\n\tcc\n",
+            "check",
+            "check test-a",
+            id="a pattern rule",
+        ),
+        pytest.param(
             "P = all a\n.PHONY: $(P)\nall: a\n\ttrue\na:\n\ttrue\n", "", "", id="all phony"
         ),
     ],

@@ -797,3 +797,54 @@ def test_a_file_that_was_too_large_for_the_store_is_in_the_copy(tree):
     kept = (root / "large.bin").stat()
     laid.out()
     assert (root / "large.bin").stat() == kept
+
+
+def test_what_setup_made_is_kept_until_the_files_change(tree):
+    tree.write(".gitignore", "made/\n")
+    tree.commit()
+    laid = Laid(tree)
+    root = laid.out(links=False)
+    (root / "made").mkdir()
+    (root / "made/a").write_text("from the first files")
+    (root / "src/made.txt").write_text("beside them")
+    laid.out(links=False)
+    assert (root / "made/a").exists()
+    tree.write("src/a.py", "a = 2\n")
+    laid.out(links=False)
+    assert not (root / "made").exists()
+    assert not (root / "src/made.txt").exists()
+    assert (root / ".git").is_dir()
+
+
+def test_a_check_may_compile_caches_that_git_tracks(tree):
+    tree.write(".gitignore", "")
+    tree.commit()
+    laid = Laid(tree)
+    root = laid.out()
+    (root / "src/__pycache__/a.pyc").write_text("compiled again")
+    assert laid.copy.differing() == frozenset()
+
+
+def test_a_module_that_a_path_file_imports_names_the_copy(tree):
+    site = ".venv/lib/python3.11/site-packages"
+    tree.write(f"{site}/x.pth", "import finder, pack; finder.install()\n")
+    tree.write(f"{site}/finder.py", f"WHERE = '{tree.root}/src'\n")
+    tree.write(f"{site}/pack/__init__.py", f"WHERE = '{tree.root}/src'\n")
+    tree.write(f"{site}/other.py", f"WHERE = '{tree.root}/src'\n")
+    root = Laid(tree).out()
+    for path in ("finder.py", "pack/__init__.py"):
+        assert (root / site / path).read_text() == f"WHERE = '{root}/src'\n"
+    assert (root / site / "other.py").read_text() == f"WHERE = '{tree.root}/src'\n"
+
+
+def test_a_variable_that_leads_into_the_project_by_a_link_leads_into_the_copy(tree):
+    (tree.place / "alias").symlink_to(tree.root)
+    laid = Laid(tree)
+    root = laid.out()
+    given = {"ROOT": f"{tree.place}/alias", "SEARCH": f"{tree.place}/alias/src:/usr:a b", "X": "x"}
+    found = laid.copy.environment(given)
+    assert {name: found[name] for name in given} == {
+        "ROOT": str(root),
+        "SEARCH": f"{root}/src:/usr:a b",
+        "X": "x",
+    }

@@ -9,6 +9,7 @@ import pytest
 
 from little_loops.errors import StoreError
 from little_loops.trees.copies import CleanCopy
+from little_loops.trees.copy_plan import LONG_AGO_NS
 from little_loops.trees.delivery import Delivery
 from tests.trees.projects import Tree, fingerprint
 
@@ -148,3 +149,10 @@ def test_an_object_directory_with_a_colon_in_its_path(tmp_path):
     found = Delivering(tree)
     tree.write("b.txt", "b\n")
     assert found.now() == Delivery()
+
+
+def test_a_build_product_that_has_changed_is_older_than_everything_else(tree):
+    found = Delivering(tree)
+    tree.write("a.o", "built")
+    (one,) = found.now().other.values()
+    assert (one.data, one.time_ns) == (None, LONG_AGO_NS)

@@ -13,6 +13,7 @@ import pytest
 
 from little_loops.errors import StoreError
 from little_loops.system.stops import StopFlag
+from little_loops.trees.content import Bounds
 from little_loops.trees.model import Changed, PathChange
 from little_loops.trees.rules import Rules
 from little_loops.trees.store import TreeStore
@@ -190,3 +191,16 @@ def test_a_commit_of_the_reference_is_no_change_whatever_its_id_is(tmp_path):
         reference = store.snapshot(rules).guard
         tree.commit(f"{number}")
         assert store.committed(rules, reference) == ()
+
+
+def test_what_changed_in_the_scope_beside_a_file_that_was_too_large(tmp_path):
+    tree = Tree(tmp_path, bounds=Bounds(file_bytes=100))
+    tree.write_all({"src/a.py": "a = 1\n", "data/large": "x" * 200, "data/small": "y\n"})
+    store = tree.store()
+    rules = tree.rules(store)
+    before = store.snapshot(rules).project
+    tree.write("src/a.py", "a = 2\n")
+    (tree.root / "data/large").unlink()
+    (tree.root / "data/small").unlink()
+    after = store.snapshot(rules).project
+    assert store.changed(before, after, ("src",)) == Changed(1, ("src/a.py",), 1, 1)

@@ -25,11 +25,18 @@ from little_loops.fsm.commands import CopySource, RunShell
 from little_loops.fsm.path_text import listed_paths, path_text
 from little_loops.fsm.state import LoopState, Result
 from little_loops.system import process
+from little_loops.system.plain_files import read_plain
 from little_loops.trees.delivery import Delivery
-from little_loops.trees.git import Interrupted
+from little_loops.trees.git import Interrupted, is_inside
 from little_loops.trees.rules import within
+from little_loops.trees.shadows import replace_path
 
 SETUP_TAIL = 4096
+MAX_SCRIPT_BYTES = 1 << 20
+LEADS_BACK = (
+    "names your project by its path, so in the clean copy it may test the files of your project; use"
+    " paths relative to the project"
+)
 
 
 def run_in_copy(
@@ -122,7 +129,39 @@ def _run_held(
         result = result._replace(failure=why)
     has_failed = result.exit_code != 0
     missing = tuple(_missing_in_copy(trees, delivery, targets)) if has_failed else ()
-    return ActionOutcome(result, warnings=(*_installed_from_copy(trees), *missing))
+    back = (*_installed_from_copy(trees), *_leading_back(trees, filled.text))
+    return ActionOutcome(result, warnings=(*back, *missing))
+
+
+def _leading_back(trees: RunTrees, text: str) -> Iterator[str]:
+    """Yield a warning, once, for each script of the check that names the project by its path, and
+    for the check itself: in the clean copy, it reaches the project's own files there."""
+    real, *aliases = names_of_project(trees.copy.whole.real, trees.environ)
+    if any(_has_path(os.fsencode(text), name) for name in aliases):
+        yield from trees.once(f"the check {LEADS_BACK}")
+    for path in trees.scripts():
+        try:
+            data = read_plain(os.path.join(trees.copy.path, path), MAX_SCRIPT_BYTES)
+        except OSError:
+            continue
+        if any(_has_path(data, name) for name in (real, *aliases)):
+            yield from trees.once(f"`{path_text(path)}` {LEADS_BACK}")
+
+
+def names_of_project(real: str, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return how a script may name the project: by its path, from the user's home directory, or by
+    the link through which the user has come here."""
+    home = environ.get("HOME", "")
+    below = real[len(home) :] if home not in ("", "/") and is_inside(real, home) else ""
+    from_home = [f"{name}{below}" for name in ("~", "$HOME", "${HOME}") if below]
+    here = environ.get("PWD", "")
+    is_alias = here != real and os.path.isabs(here) and os.path.realpath(here) == real
+    return (real, *from_home, *([here] if is_alias else []))
+
+
+def _has_path(text: bytes, path: str) -> bool:
+    """Return whether a text contains a path as a whole, or as the beginning of one."""
+    return replace_path(text, os.fsencode(path), b"") != text
 
 
 def _installed_from_copy(trees: RunTrees) -> Iterator[str]:
@@ -170,7 +209,7 @@ def _missing_in_copy(trees: RunTrees, delivery: Delivery, targets: Sequence[str]
             "a commit would not include these files, because git ignores or overlooks them, so they"
             f" are not in the clean copy: {listed_paths(hidden, len(hidden))}"
         )
-    if other := sorted(delivery.other):
+    if other := sorted(path for path, one in delivery.other.items() if one.data is not None):
         yield from trees.once(
             "git would change these files when you commit them, so they are different in the clean"
             f" copy: {listed_paths(other, len(other))}"

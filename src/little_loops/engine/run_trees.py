@@ -252,6 +252,12 @@ class RunTrees:
         protected."""
         return Patterns.of((*watched_by(self.loop), *self.rules.watched))
 
+    def scripts(self) -> Iterator[str]:
+        """Yield the paths of the scripts and build files that the checks run, directly or not."""
+        for pattern in dict.fromkeys((*watched_by(self.loop), *self.rules.watched)):
+            if pattern.startswith("/") and not set(pattern) & set("*?[\\"):
+                yield pattern[1:]
+
     @cached_property
     def protected(self) -> Patterns:
         return Patterns.of(self.rules.protect)
@@ -311,10 +317,10 @@ class RunTrees:
 
     def new_links_out(self, first: str | None, project: str) -> tuple[str, ...]:
         """Return links that were made between the snapshots `first` and `project` and lead out of
-        the repository."""
+        the repository, or into it by an absolute path."""
         top = f"{self.rules.project}/".removesuffix(f"/{self.rules.prefix}")
         links = self._new_links(first, project)
-        return tuple(one.path for one in links if not is_inside(one.target, top))
+        return tuple(one.path for one in links if one.is_absolute or not is_inside(one.target, top))
 
     def new_links_to_ignored(self, first: str | None, project: str) -> tuple[NewLink, ...]:
         """Return links that were made between the snapshots `first` and `project` and lead to what

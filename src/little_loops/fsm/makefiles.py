@@ -68,8 +68,24 @@ def files_made(makefile: str, goals: Sequence[str]) -> tuple[str, ...]:
         found |= dict.fromkeys(new)
         waiting += new
     phony = needed.get(".PHONY", ())
+    patterns = [name.split("%", 1) for name in has_recipe if "%" in name]
     return tuple(
-        name for name in found if (name in goals or name in has_recipe) and name not in phony
+        name
+        for name in found
+        if (name in goals or name in has_recipe or _matches(name, patterns)) and name not in phony
+    )
+
+
+def _matches(name: str, patterns: Sequence[Sequence[str]]) -> bool:
+    """Return whether a pattern rule, as what stands before and after its `%`, makes a target.
+
+    A name with a suffix is a file that is built rather than the name of a task.
+    """
+    if "." in name.rpartition("/")[2]:
+        return False
+    return any(
+        len(name) > len(start) + len(end) and name.startswith(start) and name.endswith(end)
+        for start, end in patterns
     )
 
 

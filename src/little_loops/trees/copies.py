@@ -36,7 +36,7 @@ from little_loops.system.user_state import key_of
 from little_loops.trees import files as store_files
 from little_loops.trees.content import CHUNK, READ, TOO_LARGE, Bounds, Intake
 from little_loops.trees.copy_git import CopyRepository
-from little_loops.trees.copy_plan import Content, CopyLayout, CopyRoot, Planner
+from little_loops.trees.copy_plan import LONG_AGO_NS, Content, CopyLayout, CopyRoot, Planner
 from little_loops.trees.delivery import Delivery, what_a_commit_has
 from little_loops.trees.editables import (
     INSTALL,
@@ -46,7 +46,7 @@ from little_loops.trees.editables import (
     with_python_path,
 )
 from little_loops.trees.files import COPIES
-from little_loops.trees.git import REPOSITORY_VARIABLES, Git
+from little_loops.trees.git import REPOSITORY_VARIABLES, Git, is_inside
 from little_loops.trees.installed import installed_in
 from little_loops.trees.objects import object_id
 from little_loops.trees.placing import OpenDirectory
@@ -67,6 +67,9 @@ from little_loops.trees.store import TreeStore
 from little_loops.trees.walk import ContentWalk, Entry, Seeds, dump_seeds, load_seeds
 
 CLEAN = "LL_CLEAN"
+PRODUCTS = (".o", ".obj", ".lo", ".a", ".lib", ".so", ".dll", ".dylib", ".class")
+"""How the names of files end that are built from others. One that an agent made may have been built
+from other sources than those that are delivered."""
 
 
 class CopyPlace(NamedTuple):
@@ -163,8 +166,8 @@ class CleanCopy:
         (`existing_only`: new ones of the snapshot), without the paths `left_out`, and with the
         content `other` instead of the snapshot's. Return the project's path in the copy.
 
-        Without `links`, ignored directories are not linked, and what a set-up command created in
-        their place is kept. Raises `StoreError`.
+        Without `links`, ignored directories are not linked. What a set-up command created in their
+        place is kept until the layout changes. Raises `StoreError`.
         """
         self._has_links = links
         try:
@@ -226,7 +229,8 @@ class CleanCopy:
         files do not count.
 
         Ignored files and directories are not compared, unless they are protected: they may be
-        rebuilt here, and are not delivered.
+        rebuilt here, and are not delivered. Caches are not compared either: whoever imports a file
+        may compile it.
         """
         try:
             actual = dict(self._files.refresh().files())
@@ -234,6 +238,7 @@ class CleanCopy:
                 path
                 for path, one in self._layout.contents.items()
                 if one.time_ns is None
+                and not in_cache(path)
                 and (self.is_protected(path) or not self._planner.is_linked(path))
                 and not _is_same(actual.get(path), one)
                 and not self._is_same_in_project(path, one)
@@ -255,7 +260,8 @@ class CleanCopy:
 
     def delivery(self, first: str | None, project: str) -> Delivery:
         """Return how a commit of everything would differ from the snapshot `project`, as far as it
-        has changed since the snapshot `first`. Raises `StoreError`. Requires the lock."""
+        has changed since the snapshot `first`. Build products that have changed are older than
+        everything else. Raises `StoreError`. Requires the lock."""
         store, rules = self._store, self._rules
         with store.using():
             tree = store.guard_of_tree(project).paths
@@ -269,11 +275,17 @@ class CleanCopy:
         ]
         place = self._state_file("delivery")
         try:
-            return what_a_commit_has(
+            found = what_a_commit_has(
                 store.git, rules.project, rules.prefix, place, files, changed, rules.nested
             )
         except OSError as error:
             raise _failed(error, "create", place) from error
+        products = {
+            path: Content(*files[path][1:4], time_ns=LONG_AGO_NS)
+            for path in changed
+            if path.endswith(PRODUCTS)
+        }
+        return found._replace(other={**products, **found.other})
 
     def point_back(self) -> tuple[str, ...]:
         """Let Python environments outside import the project again, not the copy, if a check has
@@ -303,7 +315,7 @@ class CleanCopy:
         set-up command installs what the check needs.
         """
         found = {
-            name: self.translate(text)
+            name: self.translate(self._without_aliases(text))
             for name, text in environ.items()
             if name not in REPOSITORY_VARIABLES
         }
@@ -312,6 +324,19 @@ class CleanCopy:
         if self._has_links and (why := self._stand_in.leads_back(found)) is not None:
             raise NotClean(why, INSTALL)
         return {**found, CLEAN: "1"}
+
+    def _without_aliases(self, text: str) -> str:
+        """Return a variable in which paths that lead into the project by a link are written without
+        that."""
+        real = self.whole.real
+
+        def plain(path: str) -> str:
+            if not os.path.isabs(path) or is_inside(path, real):
+                return path
+            found = os.path.realpath(path)
+            return found if is_inside(found, real) else path
+
+        return os.pathsep.join(map(plain, text.split(os.pathsep)))
 
     @property
     def _stand_in(self) -> StandIn:
@@ -350,10 +375,12 @@ class CopiedFiles:
         if two paths cannot both exist here, and `OSError`.
         """
         self._remove_not_yours(layout)
+        is_same = self._done is not None and self._done[0] == layout
+        if not links and not is_same:
+            self._remove_others(layout)
         walk = self.refresh(links)
         if self._done == (layout, walk.version):
             return
-        is_same = self._done is not None and self._done[0] == layout
         self._done = None
         refuse_twins(layout.contents, os.path.dirname(self._times))
         actual = dict(walk.files())
@@ -375,6 +402,22 @@ class CopiedFiles:
                 if not is_wanted and ground.lstat(path) is not None:
                     ground.remove_all(path)
         self._not_yours = ()
+
+    def _remove_others(self, layout: CopyLayout) -> None:
+        """Remove everything that the layout does not have: a set-up command may have made it from
+        other files, and take it for up to date."""
+        with OpenDirectory(self._path) as ground:
+            for folder, names, files in os.walk(self._path):
+                below = os.path.relpath(folder, self._path)
+                prefix = "" if below == "." else f"{below}/"
+                self._store.git.check()
+                for name in [*names, *files]:
+                    path = prefix + name
+                    is_own = path == GIT and not self._rules.prefix
+                    is_wanted = path in layout.folders or path in layout.contents
+                    if not is_own and not is_wanted and not is_inside(self._skip, path):
+                        ground.remove_all(path)
+                names[:] = [name for name in names if prefix + name in layout.folders]
 
     def renew(self, layout: CopyLayout) -> None:
         """Give all files the current time, so that `make` builds linked products again.

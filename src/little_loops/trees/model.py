@@ -68,11 +68,13 @@ class NewLink(NamedTuple):
     """A link that was made or changed during a run.
 
     `target` is the absolute path that it names; `replaces`: something else was in its place before.
+    `is_absolute` if it names that path itself: in a clone, it leads to this project, or nowhere.
     """
 
     path: str
     target: str
     replaces: bool
+    is_absolute: bool = False
 
 
 class DiskUse(NamedTuple):

@@ -32,6 +32,7 @@ MESON = "meson-private"
 CMAKE_SOURCES = re.compile(rb"^CMAKE_HOME_DIRECTORY:INTERNAL=(.+)$", re.MULTILINE)
 BUILD_FILES = (CMAKE_CACHE, AUTOTOOLS)
 ENVIRONMENT = "pyvenv.cfg"
+IMPORTED = re.compile(rb"^import[ \t]+([\w., \t]+)", re.MULTILINE)
 MAX_REWRITTEN_BYTES = 1 << 20
 INSTALL = "write `setup:` with the command that installs what the check needs"
 # Bytes that continue a path component, so that a match before them is not the whole path.
@@ -274,6 +275,9 @@ class Scan:
             content = rewritten(self._linked, path) or self._relative_pth(path)
             if content is not None:
                 yield path, content
+            for module in self._imported_by_pth(path):
+                if (content := rewritten(self._linked, module)) is not None:
+                    yield module, content
         for name in scanned.links:
             path = f"{directory}/{name}"
             text = self._redirected_link(path)
@@ -295,6 +299,19 @@ class Scan:
             if not is_code and self._leads_back(place):
                 return PlannedContent("file", os.stat(full).st_mode, data)
         return None
+
+    def _imported_by_pth(self, path: str) -> Iterator[str]:
+        """Yield the modules beside a `.pth` file that it imports; Python runs such lines when it
+        starts."""
+        if not path.endswith(".pth"):
+            return
+        folder = os.path.dirname(path)
+        for names in IMPORTED.findall(_read(os.path.join(self._linked.project, path), path)):
+            for name in os.fsdecode(names).split(","):
+                module = f"{folder}/{name.strip().replace('.', '/')}"
+                for file in (f"{module}.py", f"{module}/__init__.py"):
+                    if os.path.isfile(os.path.join(self._linked.project, file)):
+                        yield file
 
     def _leads_back(self, place: str) -> bool:
         """Return whether a path is in the project, but not in one of the linked directories."""

@@ -103,8 +103,9 @@ class StoredTrees:
         """Return what differs between two project ids (or tree ids) within a scope, with the first
         `FIRST_PATHS` paths."""
         with self.using():
-            changes = [one for one in self._changes(before, after) if within(one.path, scope)]
-            added, removed = self._count_lines(before, after, changes)
+            everything = self._changes(before, after)
+            changes = [one for one in everything if within(one.path, scope)]
+            added, removed = self._count_lines(before, after, changes, everything)
         # New files are often what a check left behind, so they come after the others.
         paths = tuple(one.path for one in sorted(changes, key=_is_new)[:FIRST_PATHS])
         return Changed(len(changes), paths, added, removed)
@@ -162,6 +163,7 @@ class StoredTrees:
                 path,
                 self._target(path, os.fsdecode(texts[id])),
                 path in changed or any(is_inside(one, path) for one in gone),
+                os.path.isabs(os.fsdecode(texts[id])),
             )
             for path, id in links.items()
         )
@@ -218,16 +220,22 @@ class StoredTrees:
         return list_changes(self.git, self.files, before, after)
 
     def _count_lines(
-        self, before: str, after: str, changes: Sequence[RawChange]
+        self,
+        before: str,
+        after: str,
+        changes: Sequence[RawChange],
+        everything: Sequence[RawChange],
     ) -> tuple[int, int]:
         """Return the numbers of added and removed lines in these files; unstored content counts as
-        none."""
+        none. Git must not read it in other files either: `everything` that has changed."""
         if not changes:
             return 0, 0
         words = ["diff-tree", "-r", "-z", "--numstat", "--no-renames", before, after, "--"]
         wanted = {one.path for one in changes}
         added = removed = 0
-        for line in run_git(self.git, self.files, [*words, *self._pathspecs(changes)]).split(b"\0"):
+        for line in run_git(self.git, self.files, [*words, *self._pathspecs(everything)]).split(
+            b"\0"
+        ):
             counts = os.fsdecode(line).split("\t", 2)
             if len(counts) == 3 and counts[2] in wanted and counts[0] != "-":
                 added, removed = added + int(counts[0]), removed + int(counts[1])
