@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 from textwrap import dedent
@@ -14,6 +15,7 @@ from little_loops.fsm.ledger import AgentTurn, Line, Reservation, VerifiedPass
 from little_loops.spending.ledger import append, read
 from little_loops.system.clock import wall_ms
 from tests.project import Project
+from tests.receipts.kept_run import KeptProject
 
 HOUR_MS = 3_600_000
 LOOP = """\
@@ -195,3 +197,11 @@ def test_a_loop_without_agents_has_no_ledger(project: Project) -> None:
     project.loop("plain", "check: 'true'\nfix: 'true'\n")
     assert project.ll("run", "plain").returncode == 0
     assert not (project.home / ".local" / "state" / "little-loops" / "ledger").exists()
+
+
+def test_a_turn_in_a_worktree_counts_for_its_project(tmp_path: Path) -> None:
+    kept = KeptProject(tmp_path)
+    done = kept.ll("run", "fix", "--worktree")
+    assert done.returncode == 0, done.stderr
+    turns = [line for line in read(kept.environ(), 0) if isinstance(line, AgentTurn)]
+    assert {line.project for line in turns} == {os.path.realpath(kept.root)}

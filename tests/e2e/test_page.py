@@ -129,6 +129,27 @@ def test_a_tab_without_a_token_asks_the_others(busy_server: Server, browser):
         expect(other.locator("h1")).to_have_text("Runs")
     with tab(browser, busy_server.base) as alone:
         expect(alone.page.locator("main")).to_contain_text("This tab has no token")
+        # Opened in another tab, the URL helps this one, too.
+        alone.context.new_page().goto(busy_server.url)
+        expect(alone.page.locator("h1")).to_have_text("Runs")
+
+
+def test_enter_does_not_close_a_dialog_that_was_just_opened(busy_server: Server, browser):
+    with tab(browser, busy_server.url) as watched:
+        page = watched.page
+        dialog = page.get_by_role("dialog")
+        for view, button, field in (
+            ("Runs release", "Approve release", dialog.get_by_role("combobox")),
+            ("Runs release", "Reject release", dialog.get_by_role("textbox")),
+            ("Runs fix-types", "Undo fix-types", dialog.get_by_role("button", name="Show what")),
+            ("Runs fix-types", "Fork here", dialog.get_by_role("button", name="Fork", exact=True)),
+            ("Loops watch", "Run", dialog.get_by_label("lines")),
+        ):
+            visit(page, view)
+            page.get_by_role("button", name=button, exact=True).click()
+            expect(field).to_be_focused()
+            page.keyboard.press("Escape")
+            expect(dialog).to_have_count(0)
 
 
 def test_read_only_shows_no_action(busy: Shop, browser):

@@ -58,7 +58,9 @@ def test_why_a_run_stopped_and_let_it_continue_with_a_note(shop: Shop, browser):
         page = watched.page
         open_run(page)
         head = page.locator(".run-head")
-        expect(head).to_contain_text("Loop reached its iteration limit in state 'fix'")
+        expect(head).to_contain_text(
+            "It reached its iteration limit in fix; check exited with 1: Found 2 errors"
+        )
         page.get_by_role("button", name="Resume fix-types", exact=True).click()
         dialog = page.get_by_role("dialog")
         expect(dialog.get_by_label("Iterations")).to_have_value("2")
@@ -148,6 +150,84 @@ def test_add_a_retry_to_a_state(shop: Shop, browser):
     assert path == file_of(shop, "fix-types")
     assert "max: 2" in path.read_text()
     assert shop.ll("validate", "fix-types").returncode == 0
+
+
+SMOKE = """\
+name: deploy
+initial: smoke
+states:
+  smoke:   # is it up?
+    action: curl -fsS http://127.0.0.1/health
+    on_pass: done
+    on_fail: broken
+  done: {terminal: true}
+  broken: {terminal: true, outcome: failure}
+"""
+
+
+def test_retry_a_state_by_keyboard(shop: Shop, browser):
+    """One dialog writes what a retry needs: the transition, its limit, and where it leads after that."""
+    path = shop.loop("deploy", SMOKE)
+    with editing(shop, browser, "deploy") as watched:
+        page = watched.page
+        keys = page.keyboard
+        node(page, "smoke").focus()
+        keys.press("Enter")
+        keys.press("r")
+        dialog = page.get_by_role("dialog")
+        expect(dialog.get_by_label("Run it again after")).to_be_focused()
+        expect(dialog.get_by_label("If the last run does not pass")).to_have_value("broken")
+        keys.press("Tab")
+        keys.press("Enter")
+        expect(page.locator(".cm-content")).to_contain_text("next: broken")
+        page.get_by_role("button", name="Undo").click()
+        expect(page.locator(".cm-content")).to_contain_text("on_fail: broken")
+        page.get_by_role("button", name="Redo").click()
+        expect(page.locator(".cm-content")).to_contain_text("on_fail: $current")
+        save(page)
+    assert "# is it up?" in path.read_text()
+    assert "max: 3" in path.read_text()
+    assert shop.ll("validate", "deploy").stderr == ""
+
+
+def test_arrow_keys_choose_a_field_and_enter_adds_it(shop: Shop, browser):
+    shop.loop("deploy", SMOKE)
+    with editing(shop, browser, "deploy") as watched:
+        page = watched.page
+        node(page, "smoke").click()
+        form = page.get_by_role("region", name="State smoke")
+        before = form.locator(".field-row").count()
+        form.get_by_label("Add a field").focus()
+        page.keyboard.type("time")
+        expect(form.get_by_role("button", name="Add timeout")).to_be_visible()
+        assert form.locator(".field-row").count() == before
+        page.keyboard.press("Enter")
+        expect(form.get_by_label("timeout", exact=True)).to_be_focused()
+        page.keyboard.type("10m")
+        page.keyboard.press("Enter")
+        expect(page.locator(".cm-content")).to_contain_text("timeout: 10m")
+        # A target, too, is set once it is chosen, not at each key on the way.
+        form.get_by_label("Target of pass").focus()
+        page.keyboard.press("ArrowDown")
+        expect(page.locator(".cm-content")).to_contain_text("on_pass: done")
+        page.keyboard.press("Enter")
+        expect(page.locator(".cm-content")).to_contain_text("on_pass: smoke")
+
+
+FAILED = SMOKE.replace(
+    "curl -fsS http://127.0.0.1/health", "echo GET /health; echo HTTP 503 >&2; exit 1"
+)
+
+
+def test_a_failed_step_shows_what_it_printed_as_an_error_at_once(shop: Shop, browser):
+    shop.loop("deploy", FAILED)
+    shop.ll("run", "deploy")
+    with serving(shop) as server, tab(browser, server.url) as watched:
+        page = watched.page
+        page.get_by_role("link", name="deploy", exact=True).click()
+        step = page.locator(".step-view")
+        expect(step.get_by_role("region", name="stderr, step 1")).to_contain_text("HTTP 503")
+        expect(step.get_by_role("region", name="stdout, step 1")).to_contain_text("GET /health")
 
 
 def test_start_from_a_template(shop: Shop, browser):

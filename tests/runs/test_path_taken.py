@@ -100,6 +100,48 @@ def eval_of(result: str, reason: str = "", kind: str = "exit_code", **more: floa
             id="begun once more",
         ),
         pytest.param([eval_of("pass")], [], id="the beginning is out of reach"),
+        pytest.param(
+            [enter("a"), entry("action_complete"), entry("loop_error", reason="tampered")],
+            [Visit("a", "tampered")],
+            id="what was found after the action",
+        ),
+        pytest.param(
+            [
+                enter("a"),
+                entry("action_complete", exit_code=22),
+                entry("loop_error", reason="error"),
+            ],
+            [Visit("a", "error")],
+            id="an error without a transition",
+        ),
+        pytest.param(
+            [
+                enter("a"),
+                entry("action_complete", exit_code=1),
+                entry("loop_error", reason="no_transition"),
+            ],
+            [Visit("a", "fail")],
+            id="a verdict without a transition",
+        ),
+        pytest.param(
+            [enter("a"), entry("action_complete"), entry("handoff_detected")],
+            [Visit("a", "handoff")],
+            id="handed off",
+        ),
+        pytest.param(
+            [enter("a"), entry("action_complete"), entry("loop_paused", reason="review")],
+            [Visit("a", "review")],
+            id="waiting at a gate",
+        ),
+        pytest.param(
+            [
+                enter("a"),
+                entry("loop_paused", reason="review"),
+                entry("gate_answered", verdict="approved", gate=1, by="approve"),
+            ],
+            [Visit("a", "approved")],
+            id="answered",
+        ),
     ],
 )
 def test_visits(entries, path):

@@ -12,11 +12,12 @@ const two = (value: number): string => String(value).padStart(2, "0");
 
 export function duration(ms: number): string {
   if (ms > 0 && ms < 100) return "<0.1s";
-  if (ms < 10 * SECOND) return `${(Math.floor(Math.max(ms, 0) / 100) / 10).toFixed(1)}s`;
-  if (ms < MINUTE) return `${Math.floor(ms / SECOND)}s`;
-  if (ms < HOUR) return `${Math.floor(ms / MINUTE)}m ${two(Math.floor((ms % MINUTE) / SECOND))}s`;
-  if (ms < 2 * DAY) return `${Math.floor(ms / HOUR)}h ${two(Math.floor((ms % HOUR) / MINUTE))}m`;
-  return `${Math.floor(ms / DAY)}d ${Math.floor((ms % DAY) / HOUR)}h`;
+  if (ms < 10 * SECOND) return `${(Math.max(ms, 0) / SECOND).toFixed(1)}s`;
+  const rounded = Math.round(ms / SECOND) * SECOND;
+  if (rounded < MINUTE) return `${rounded / SECOND}s`;
+  if (rounded < HOUR) return `${Math.floor(rounded / MINUTE)}m ${two((rounded % MINUTE) / SECOND)}s`;
+  if (rounded < 2 * DAY) return `${Math.floor(rounded / HOUR)}h ${two(Math.floor((rounded % HOUR) / MINUTE))}m`;
+  return `${Math.floor(rounded / DAY)}d ${Math.floor((rounded % DAY) / HOUR)}h`;
 }
 
 /** A duration without its smaller unit, for the ticks of an axis. */

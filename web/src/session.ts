@@ -36,19 +36,27 @@ function keep(token: string): void {
     const known = sessionStorage.getItem(KEY);
     if ("ask" in data && known !== null) channel.postMessage({ token: known } satisfies Message);
   };
+  channel.postMessage({ token } satisfies Message);
 }
 
 function fromOtherTab(): Promise<string | null> {
   return new Promise((resolve) => {
     const channel = new BroadcastChannel(CHANNEL);
-    const finish = (token: string | null): void => {
+    let late = false;
+    const timer = setTimeout(() => {
+      late = true;
+      resolve(null);
+    }, ANSWER_WITHIN_MS);
+    channel.onmessage = ({ data }: MessageEvent<Message>) => {
+      if (!("token" in data)) return;
       clearTimeout(timer);
       channel.close();
-      resolve(token);
-    };
-    const timer = setTimeout(() => finish(null), ANSWER_WITHIN_MS);
-    channel.onmessage = ({ data }: MessageEvent<Message>) => {
-      if ("token" in data) finish(data.token);
+      resolve(data.token);
+      // On a busy computer, or if the URL is opened in another tab only now.
+      if (late) {
+        sessionStorage.setItem(KEY, data.token);
+        location.reload();
+      }
     };
     channel.postMessage({ ask: "token" } satisfies Message);
   });

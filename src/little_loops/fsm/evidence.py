@@ -241,6 +241,16 @@ def tampered_finding(tampering: str, by: str, paths: Sequence[str], count: int) 
 # ── rule 2: changes outside the scope ──────────────────────────────────────────────────────────
 
 
+def scope_finding(scope_writes: str, paths: Sequence[str], count: int) -> Finding | None:
+    """Return the finding if `scope_writes` is `enforce`, else None; `paths` are the first of `count`
+    changed ones."""
+    if scope_writes != "enforce":
+        return None
+    return Finding(
+        "out_of_scope", f"the agent changed {listed_paths(paths, count)}, outside the scope"
+    )
+
+
 def is_out_of_scope(loop: FSMLoop, trees: Trees) -> bool:
     """Return whether an agent changed files outside the scope since the last snapshot, and the loop
     cares."""

@@ -33,6 +33,7 @@ from little_loops.fsm.evidence import (
     NOT_PASSED,
     PASSED,
     landed_commits,
+    scope_finding,
     stalls_after,
     tampered_finding,
 )
@@ -278,12 +279,11 @@ def _apply_finding(trees: Trees, event: Tampered | OutOfScope | Restored | Refer
                 finding=finding or trees.finding,
             )
         case OutOfScope():
-            if event.scope_writes != "enforce":
+            finding = scope_finding(event.scope_writes, event.paths, event.files)
+            if finding is None:
                 return trees
             if event.beside:
                 return trees._replace(finding=trees.finding or _strayed(event))
-            reason = f"the agent changed {listed_paths(event.paths, event.files)}"
-            finding = Finding(OUT_OF_SCOPE, f"{reason}, outside the scope")
             return trees._replace(put_back=trees.project, finding=trees.finding or finding)
         case Restored():
             return _restored(trees, event)

@@ -12,18 +12,21 @@ from little_loops.fsm.events import (
     ConditionEval,
     Entry,
     Event,
+    GateAnswered,
     HandoffDetected,
     JudgeComplete,
     KeepBest,
     LoopError,
+    LoopPaused,
     StateEnter,
     TransitionTaken,
 )
 from little_loops.fsm.schema import PROOF_VERDICTS
 from little_loops.records import NamedTuple
 
-GOOD = ("pass", "target", "progress")
-BAD = ("fail", "stall", "error", "timeout", "interrupted", *PROOF_VERDICTS)
+GOOD = ("pass", "target", "progress", "approved")
+BAD = ("fail", "stall", "error", "timeout", "interrupted", "rejected", *PROOF_VERDICTS)
+WAITING = ("handoff", "review")
 BARS = "▁▂▃▄▅▆▇█"
 MOST_BARS = 16
 LONGEST_UNIT = 8
@@ -76,6 +79,10 @@ def _verdict(event: Event) -> str | None:
             return "handoff"
         case LoopError(reason=reason) if reason in _ENDED_BY_A_VERDICT:
             return reason
+        case LoopPaused(reason="review"):
+            return "review"
+        case GateAnswered(answer=answer):
+            return answer.verdict
         case TransitionTaken(reason=reason) if (
             reason.startswith("on_") and reason not in _NO_VERDICTS
         ):

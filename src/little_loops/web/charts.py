@@ -29,6 +29,7 @@ from little_loops.fsm.events import (
 )
 from little_loops.fsm.schema import Convergence, FSMLoop
 from little_loops.light_typing import TYPE_CHECKING, Any
+from little_loops.records import NamedTuple
 from little_loops.reporting.escape import visible
 from little_loops.reporting.lines import last_line
 from little_loops.runs.scanning import entries_of_kinds
@@ -85,21 +86,55 @@ def timeline(site: Site, query: Query) -> Mapping[str, Any]:
 def _bars(entries: Sequence[Entry], machine: FSMLoop | None) -> dict[str, dict[str, Any]]:
     """Return a row for each state that was entered, in the order of the machine."""
     rows: dict[str, dict[str, Any]] = {}
+    groups = by_step(entries)
     for step in step_rows(entries, machine):
         found = rows.setdefault(step["state"], {"name": step["state"], "kind": "state", "bars": []})
-        found["bars"].append(
-            {
-                "step": step["step"],
-                "from_ms": step["started_ms"],
-                "to_ms": step["ended_ms"],
-                "verdict": step["verdict"],
-                "tone": step["tone"],
-                "cost_usd": step["cost_usd"],
-                "key": None,
-            }
-        )
+        begins = step["started_ms"]
+        for pause in _pauses(groups[step["step"]]):
+            bar = _bar(step, begins, pause.from_ms)
+            found["bars"].append(
+                bar | {"verdict": pause.verdict, "tone": pause.tone, "cost_usd": 0}
+            )
+            begins = pause.to_ms
+        found["bars"].append(_bar(step, begins, step["ended_ms"]))
     order = {} if machine is None else {name: n for n, name in enumerate(machine.states)}
     return dict(sorted(rows.items(), key=lambda row: order.get(row[0], len(order))))
+
+
+def _bar(step: Mapping[str, Any], from_ms: int, to_ms: int | None) -> dict[str, Any]:
+    return {
+        "step": step["step"],
+        "from_ms": from_ms,
+        "to_ms": to_ms,
+        "verdict": step["verdict"],
+        "tone": step["tone"],
+        "cost_usd": step["cost_usd"],
+        "key": None,
+    }
+
+
+class Pause(NamedTuple):
+    """A time in which the run had stopped within a step, and how it had."""
+
+    from_ms: int
+    to_ms: int
+    verdict: str
+    tone: str
+
+
+def _pauses(entries: Sequence[Entry]) -> Iterator[Pause]:
+    """Yield when the run was resumed within these events, which are of one step."""
+    ended: Entry | None = None
+    for entry in entries:
+        if isinstance(entry.event, FinalEvent):
+            ended = entry
+        elif isinstance(entry.event, Resume) and ended is not None:
+            assert isinstance(ended.event, FinalEvent), "that is what it was"
+            verdict = {"awaiting_continuation": "handoff", "needs_review": "review"}.get(
+                ended.event.status, ended.event.status
+            )
+            yield Pause(ended.wall_ms, entry.wall_ms, verdict, tone_of(verdict))
+            ended = None
 
 
 def _branches(

@@ -9,7 +9,7 @@ from little_loops.authoring.filling import Filling
 from little_loops.authoring.graph import all_arrows, handlers
 from little_loops.authoring.worst_case import outcomes
 from little_loops.fsm.actions import Action, Agent, Builtin, Loop, Shell, text_of
-from little_loops.fsm.schema import CURRENT, FSMLoop, StateConfig
+from little_loops.fsm.schema import CURRENT, Branches, FSMLoop, StateConfig
 from little_loops.light_typing import Any, assert_never
 from little_loops.reporting.escape import visible
 from little_loops.reporting.masking import Masker
@@ -61,10 +61,26 @@ def _outcome(end: str | None) -> str | None:
 def _action(filling: Filling, name: str, mask: Any) -> str | None:
     """Return the text of a state's action, shortened; None if it has none."""
     action = filling.actions.get(name)
+    branches = filling.loop.states[name].branches
+    if branches is not None and not filling.loop.states[name].label:
+        return _branches(branches)
     if action is None:
         return None
     text = mask(filling.loop.states[name].label or text_of(action)).strip()
     return visible(text if len(text) <= LONGEST_ACTION else f"{text[:LONGEST_ACTION]}…")
+
+
+def _branches(branches: Branches) -> str:
+    """Return what a state with branches runs, in a few words."""
+    if branches.named:
+        return visible(", ".join(branches.named), newlines=False)
+    if branches.matrix:
+        return visible(" × ".join(branches.matrix), newlines=False)
+    items = branches.for_each
+    count = f"{len(items)} " if isinstance(items, tuple) else ""
+    return visible(
+        f"for each {branches.as_} of {count}items" if count else f"for each {branches.as_}"
+    )
 
 
 def kind_of(state: StateConfig | None, action: Action | None) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from little_loops.fsm.events import ActionComplete
+from little_loops.fsm.events import ActionComplete, ChildEnd, ChildrenJoined, Entry
 from little_loops.fsm.gates import open_gate
 from little_loops.fsm.limit_kinds import BY_REASON
 from little_loops.fsm.schema import FSMLoop
@@ -15,7 +15,7 @@ from little_loops.reporting.escape import visible
 from little_loops.reporting.masking import Masker
 from little_loops.runs.history_index import PastRun
 from little_loops.runs.layout import RunFiles
-from little_loops.runs.path_taken import BAD, GOOD
+from little_loops.runs.path_taken import BAD, GOOD, WAITING
 from little_loops.runs.view import RunView
 from little_loops.terminal.durations import now_ms
 from little_loops.terminal.next_step import higher_limits
@@ -30,6 +30,13 @@ if TYPE_CHECKING:
 FAILURE_WITHIN = 30
 """How many events from the end may be after the action that failed."""
 LONGEST_LINE = 200
+NOT_RESUMED = "the answer is stored, and the run has not continued yet: resume it"
+LIMIT_NAMES = {
+    "max_iterations": "iteration",
+    "timeout": "time",
+    "max_cost_usd": "cost",
+    "max_tokens": "token",
+}
 GROUPS = ("waiting", "running", "queued", "ended")
 
 
@@ -55,7 +62,7 @@ def row(
         "archived_as": view.files.stem,
         "status": view.status,
         "reason": view.reason,
-        "word": word_of(view),
+        "word": page_word(view) if answer is None else f"{answer.verdict}, not resumed",
         "tone": "waiting" if group == "waiting" else sign_name(view),
         "group": group,
         "state": summary.current_state if summary else None,
@@ -67,7 +74,7 @@ def row(
         "at_ms": now,
         "cost_usd": round(summary.cost_usd, 6) if summary else 0,
         "tokens": summary.tokens if summary else 0,
-        "error": _error(project, view, texts.error),
+        "error": _error(project, view, texts.error) if answer is None else NOT_RESUMED,
         "damage": view.damage,
         "suggested_limits": _higher_limits(view),
         "pid": view.holder.pid if view.holder else None,
@@ -82,11 +89,20 @@ def row(
     }
 
 
+def page_word(view: RunView) -> str:
+    """Return the status of a run; if it reached a limit, which one."""
+    limit = BY_REASON.get(view.reason or "") if view.status == "failed" else None
+    return word_of(view) if limit is None else f"{LIMIT_NAMES[limit.field]} limit"
+
+
 def _error(project: Project, view: RunView, text: str | None) -> str | None:
     """Return why a run failed or waits: for a failure also which action failed last, and how."""
-    if view.summary is None or view.status != "failed" or view.reason in BY_REASON:
+    if view.summary is None or view.status != "failed":
         return None if text == view.reason else text
     state, failed = view.summary.current_state, _last_failure(project, view)
+    if view.reason in BY_REASON:
+        reached = f"it reached its {page_word(view)} in `{state}`"
+        return reached if failed is None else f"{reached}; {failed}"
     if view.reason == "terminal":
         ended = f"it ended in the failure state `{state}`"
         return ended if failed is None else f"{ended} after {failed}"
@@ -96,11 +112,14 @@ def _error(project: Project, view: RunView, text: str | None) -> str | None:
 
 
 def _last_failure(project: Project, view: RunView) -> str | None:
-    """Return which action failed last, with its exit code and the last line that it printed; None if
-    the end of the log has none."""
-    for entry in reversed(project.runs.last_events(view, FAILURE_WITHIN)):
+    """Return which action failed last, with its exit code and the last line that it printed, or
+    which branches failed; None if the end of the log has none."""
+    entries = project.runs.last_events(view, FAILURE_WITHIN)
+    for entry in reversed(entries):
         match entry.event:
             case ActionComplete(state=state, result=result) if result.exit_code:
+                if (joined := _failed_branches(entries, state)) is not None:
+                    return joined
                 line = next(_lines(result.stderr, result.output, result.tail), "")
                 shown = visible(Masker(os.environ).mask(line), newlines=False)[:LONGEST_LINE]
                 said = f": {shown}" if line else ""
@@ -108,6 +127,25 @@ def _last_failure(project: Project, view: RunView) -> str | None:
             case _:
                 continue
     return None
+
+
+def _failed_branches(entries: Sequence[Entry], state: str) -> str | None:
+    """Return which branches of a state failed: `in `each`, 2 of 3 passed: not db.py`; None if it has
+    none."""
+    reason: str | None = None
+    failed: list[str] = []
+    for entry in entries:
+        match entry.event:
+            case ChildEnd(state=found, child=child, stage=stage) if found == state:
+                failed += [] if stage == "pass" else [child]
+            case ChildrenJoined(state=found, reason=text) if found == state:
+                reason = text
+            case _:
+                continue
+    if reason is None:
+        return None
+    names = ", ".join(visible(name, newlines=False) for name in failed)
+    return f"in `{state}`, {reason}" + (f", not {names}" if names else "")
 
 
 def _lines(*texts: str | None) -> Iterator[str]:
@@ -168,7 +206,7 @@ def ending(project: Project, run: PastRun) -> dict[str, Any]:
         "key": run_key(project.key, files),
         "status": run.status,
         "reason": run.reason,
-        "word": word_of(view),
+        "word": page_word(view),
         "tone": sign_name(view),
         "started_ms": run.started_ms,
         "duration_ms": run.ran_ms,
@@ -181,4 +219,6 @@ def tone_of(verdict: str | None) -> str:
     """Return the tone of a verdict."""
     if verdict is None:
         return "running"
+    if verdict in WAITING:
+        return "waiting"
     return "good" if verdict in GOOD else "bad" if verdict in BAD else "none"

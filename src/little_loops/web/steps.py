@@ -14,17 +14,24 @@ from little_loops.fsm.events import (
     ActionInterrupted,
     ActionStart,
     CheckResult,
+    ChildrenJoined,
     ConditionEval,
     Cost,
     Entry,
+    Event,
+    GateAnswered,
     HandoffDetected,
     HostChosen,
     JudgeComplete,
+    LoopError,
+    OutOfScope,
     Sampled,
     StateEnter,
+    Tampered,
     TransitionTaken,
 )
-from little_loops.fsm.schema import FSMLoop, outcome_of
+from little_loops.fsm.evidence import scope_finding, tampered_finding
+from little_loops.fsm.schema import PROOF_VERDICTS, FSMLoop, outcome_of
 from little_loops.fsm.state import Changed
 from little_loops.light_typing import TYPE_CHECKING, Any
 from little_loops.receipts.file_versions import span_of
@@ -159,7 +166,7 @@ def _tone(
 ) -> str:
     """Return the tone of a step: that of its verdict, or of the end that it is."""
     config = machine.states.get(step.state) if machine is not None else None
-    if config is not None and config.terminal and not starts:
+    if config is not None and config.terminal and not starts and step.verdict is None:
         by = first.event.reason if isinstance(first.event, StateEnter) else None
         return ENDS[outcome_of(step.state, config, by)]
     return tone_of(step.verdict) if starts or step.verdict else "none"
@@ -198,6 +205,12 @@ def _judged(entries: Sequence[Entry]) -> tuple[str | None, float | None]:
                 reason, value = found.reason, found.value if found.value is not None else value
             case CheckResult(reason=text) | JudgeComplete(reason=text) if text:
                 reason = text
+            case ChildrenJoined(reason=text) | HandoffDetected(continuation=text):
+                reason = text
+            case GateAnswered(answer=answer):
+                reason = answer.text or None
+            case event if (found_later := _found(event)) is not None:
+                reason = found_later[1]
             case Sampled(value=measured):
                 value = measured
             case ActionComplete(result=result) if reason is None:
@@ -360,28 +373,68 @@ def _sizes(outputs: Outputs | None, result: Any) -> dict[str, int]:
     return {"stdout_bytes": output.stdout.size, "stderr_bytes": output.stderr.size}
 
 
+class Judgement(NamedTuple):
+    """A verdict of a step, and who gave it: a condition, or a part of the engine."""
+
+    verdict: str
+    reason: str
+    type: str
+    value: float | None = None
+
+
+def _found(event: Event) -> Judgement | None:
+    """Return the verdict that replaced the one of an action, because of what was found after it."""
+    match event:
+        case Tampered():
+            found = tampered_finding(event.tampering, event.by, event.paths, event.files)
+            return None if found is None else Judgement(*found, "protected files")
+        case OutOfScope():
+            found = scope_finding(event.scope_writes, event.paths, event.files)
+            return None if found is None else Judgement(*found, "scope")
+        case LoopError(reason=verdict, error=error) if verdict in (
+            *PROOF_VERDICTS,
+            "error",
+            "timeout",
+        ):
+            return Judgement(verdict, error, f"no `on_{verdict}`")
+        case _:
+            return None
+
+
+def _judgement(event: Event) -> Judgement | None:
+    match event:
+        case ConditionEval():
+            return Judgement(event.result, event.reason, event.type, event.value)
+        case JudgeComplete():
+            return Judgement(str(event.verdict), event.reason, "judge")
+        case CheckResult():
+            return Judgement(event.verdict, event.reason, "check")
+        case ChildrenJoined():
+            return Judgement(event.verdict, event.reason, "branches")
+        case HandoffDetected():
+            return Judgement("handoff", event.continuation, "agent")
+        case GateAnswered(answer=answer):
+            return Judgement(answer.verdict, answer.text, "gate")
+        case _:
+            return _found(event)
+
+
 def _verdicts(entries: Sequence[Entry]) -> list[dict[str, Any]]:
-    """Return the verdicts of a step, each with its reason."""
-    found = []
+    """Return the verdicts of a step, each with its reason; not those that only repeat the last one."""
+    found: list[Judgement] = []
     for entry in entries:
-        match entry.event:
-            case ConditionEval() as each:
-                found.append((each.result, each.reason, each.type, each.value))
-            case JudgeComplete() as each:
-                found.append((str(each.verdict), each.reason, "judge", None))
-            case CheckResult() as each:
-                found.append((each.verdict, each.reason, "check", None))
-            case _:
-                continue
+        each = _judgement(entry.event)
+        if each is not None and (not found or each[:2] != found[-1][:2]):
+            found.append(each)
     return [
         {
-            "verdict": verdict,
-            "tone": tone_of(verdict),
-            "reason": visible(reason),
-            "type": kind,
-            "value": value,
+            "verdict": each.verdict,
+            "tone": tone_of(each.verdict),
+            "reason": visible(each.reason),
+            "type": each.type,
+            "value": each.value,
         }
-        for verdict, reason, kind, value in found
+        for each in found
     ]
 
 
@@ -392,7 +445,7 @@ def _evidence(entries: Sequence[Entry]) -> list[dict[str, Any]]:
     for entry in entries:
         if isinstance(entry.event, CheckResult):
             check = entry.event
-            where = "clean copy" if check.place == "clean" else "in the project"
+            where = "clean copy" if check.place == "clean" else "working copy"
             how = words.get(check.verdict, check.verdict)
             found.append(
                 {

@@ -86,7 +86,7 @@ export function canDo(can: Can[], verb: Verb): Can | null {
 export function Actions(props: { run: RunRow; detail?: RunDetail | null; compact?: boolean; hidden?: boolean }) {
   const client = useClient();
   const [open, setOpen] = useState<Verb | null>(null);
-  const [failure, setFailure] = useState<Failure | null>(null);
+  const [refused, setRefused] = useState<{ failure: Failure; verb: Verb; body: object } | null>(null);
   const { run, compact } = props;
   const waiting = pending.value[run.key];
   if (!client.live || props.hidden) return null;
@@ -96,7 +96,7 @@ export function Actions(props: { run: RunRow; detail?: RunDetail | null; compact
     .filter((can) => !run.gate || !NOT_AT_A_GATE.includes(can.verb));
 
   async function start(verb: Verb, body: object): Promise<boolean> {
-    setFailure(null);
+    setRefused(null);
     setPending(run.key, { verb, seq: run.seq ?? 0, event: null, eventSeq: 0, at: 0 });
     try {
       const done = await act(client, run.key, verb, body);
@@ -108,7 +108,7 @@ export function Actions(props: { run: RunRow; detail?: RunDetail | null; compact
     } catch (error) {
       setPending(run.key, null);
       if (!(error instanceof Failure)) throw error;
-      setFailure(error);
+      setRefused({ failure: error, verb, body });
       return false;
     }
   }
@@ -129,16 +129,26 @@ export function Actions(props: { run: RunRow; detail?: RunDetail | null; compact
           <button
             key={can.verb}
             type="button"
-            class={`${MAIN.includes(can.verb) ? "primary" : ""} ${compact ? "small" : ""}`}
+            class={`${MAIN.includes(can.verb) && (!compact || run.group === "waiting") ? "primary" : ""} ${compact ? "small" : ""}`}
             onClick={() => press(can.verb)}
             aria-label={`${WORDS[can.verb]?.[0]} ${run.name}`}
           >
             {WORDS[can.verb]?.[0] ?? can.verb}
           </button>
         ))}
-      {failure && (
-        <Dialog title="Refused" onClose={() => setFailure(null)}>
-          <Problem failure={failure} />
+      {refused && (
+        <Dialog title="Refused" onClose={() => setRefused(null)}>
+          <Problem failure={refused.failure} />
+          <footer>
+            {refused.verb === "resume" && canQueue(refused.failure) && (
+              <button type="button" class="primary" onClick={() => void start("resume", { ...refused.body, queue: true })}>
+                Queue it
+              </button>
+            )}
+            <button type="button" onClick={() => setRefused(null)}>
+              Close
+            </button>
+          </footer>
         </Dialog>
       )}
       {open === "resume" && <ResumeDialog run={run} detail={props.detail ?? null} start={start} close={() => setOpen(null)} />}
@@ -148,6 +158,11 @@ export function Actions(props: { run: RunRow; detail?: RunDetail | null; compact
       {open === "undo" && <UndoDialog run={run} step={null} close={() => setOpen(null)} />}
     </div>
   );
+}
+
+/** Whether the command suggests to wait for the run that is in the way. */
+export function canQueue(failure: Failure): boolean {
+  return failure.help?.includes("--queue") ?? false;
 }
 
 function Acknowledged({ pending: { verb, event, eventSeq, at } }: { pending: Pending }) {
@@ -162,6 +177,14 @@ function Acknowledged({ pending: { verb, event, eventSeq, at } }: { pending: Pen
     <span class="acknowledged done" role="status">
       <Icon tone="good" /> {event} · event {eventSeq} · {clock(at)}
     </span>
+  );
+}
+
+export function Cancel({ close }: { close: () => void }) {
+  return (
+    <button type="button" onClick={close}>
+      Cancel
+    </button>
   );
 }
 
@@ -256,9 +279,7 @@ function ResumeDialog({ run, detail, start, close }: DialogProps) {
           </label>
         )}
         <footer>
-          <button type="button" onClick={close}>
-            Cancel
-          </button>
+          <Cancel close={close} />
           <button type="submit" class="primary">
             Resume
           </button>
@@ -305,6 +326,7 @@ function AnswerDialog({ run, detail, verb, start, close }: DialogProps & { verb:
           <textarea rows={4} dir="auto" required={verb === "reject"} value={message} onInput={(event) => setMessage(event.currentTarget.value)} />
         </label>
         <footer>
+          <Cancel close={close} />
           <button type="submit" class="primary">
             {sentence(verb)}
           </button>
@@ -330,6 +352,7 @@ function TellDialog({ run, start, close }: Omit<DialogProps, "detail">) {
           <textarea rows={5} dir="auto" required value={text} onInput={(event) => setText(event.currentTarget.value)} />
         </label>
         <footer>
+          <Cancel close={close} />
           <button type="submit" class="primary">
             Send
           </button>
@@ -371,9 +394,12 @@ export function UndoDialog(props: { run: RunRow; step: number | null; close: () 
       <footer>
         {done === null && (
           <>
-            <button type="button" onClick={() => void send(true)}>
-              Show what would change
-            </button>
+            {plan === null && (
+              <button type="button" onClick={() => void send(true)}>
+                Show what would change
+              </button>
+            )}
+            <Cancel close={props.close} />
             <button type="button" class="danger" onClick={() => void send(false)}>
               Undo
             </button>
@@ -410,9 +436,12 @@ export function ForkDialog(props: { run: RunRow; step: number; close: () => void
               Open the fork
             </a>
           ) : (
-            <button type="submit" class="primary">
-              Fork
-            </button>
+            <>
+              <Cancel close={props.close} />
+              <button type="submit" class="primary">
+                Fork
+              </button>
+            </>
           )}
         </footer>
       </form>

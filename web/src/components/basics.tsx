@@ -1,7 +1,7 @@
 /* Small parts that every view uses: status, times, messages, dialogs. */
 
 import type { ComponentChildren } from "preact";
-import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Tone } from "../api";
 import type { Failure } from "../client";
 import { absolute, ago, duration } from "../format";
@@ -157,16 +157,28 @@ export function sentence(text: string): string {
 
 // ── dialogs ─────────────────────────────────────────────────────────────────────────────────────
 
-export function Dialog(props: { title: string; onClose: () => void; children: ComponentChildren; wide?: boolean }) {
+/** Enter must not close a dialog that was just opened: its first field has the focus, or its first button. */
+function focusFirst(dialog: HTMLDialogElement | null): void {
+  const found = ["input, select, textarea", ".primary", "footer button"].map((words) => dialog?.querySelector<HTMLElement>(words));
+  found.find(Boolean)?.focus();
+}
+
+export function Dialog(props: { title: string; onClose: () => void; children: ComponentChildren; wide?: boolean; ready?: boolean }) {
   const element = useRef<HTMLDialogElement>(null);
   useLayoutEffect(() => {
     const before = document.activeElement;
     element.current?.showModal();
+    focusFirst(element.current);
     return () => {
       // When the dialog is gone: until then, nothing outside of it can have the focus.
       if (before instanceof HTMLElement || before instanceof SVGElement) queueMicrotask(() => before.focus());
     };
   }, []);
+  const { ready = true } = props;
+  useEffect(() => {
+    const close = element.current?.querySelector("header button");
+    if (ready && (document.activeElement === close || document.activeElement === element.current)) focusFirst(element.current);
+  }, [ready]);
   return (
     <dialog
       ref={element}

@@ -6,14 +6,15 @@ import { useWidth } from "../context";
 import { plural } from "../format";
 import { place, type PlacedEdge, type PlacedState } from "../graph_layout";
 
-const KINDS: Record<MachineState["kind"], string> = {
-  shell: "$",
-  agent: "✦",
-  builtin: "⚙",
-  loop: "↻",
-  branches: "⑂",
-  decision: "?",
-  terminal: "■",
+/** Drawn, because not every font has such characters; 12 units wide and high. */
+const KINDS: Record<MachineState["kind"], { path: string; filled?: boolean }> = {
+  shell: { path: "M1 2l4 4l-4 4M6 10.5h5" },
+  agent: { path: "M6 0L7.5 4.5L12 6L7.5 7.5L6 12L4.5 7.5L0 6L4.5 4.5z", filled: true },
+  builtin: { path: "M6 .7l4.7 2.7v5.2L6 11.3L1.3 8.6V3.4zM6 4.4v3.2" },
+  loop: { path: "M10.2 6A4.2 4.2 0 1 1 8.8 2.9M9.4 .4v2.8H6.6" },
+  branches: { path: "M6 11.5V7.5M6 7.5C6 5 2 5.5 2 1M6 7.5C6 5 10 5.5 10 1" },
+  decision: { path: "M6 .7L11.3 6L6 11.3L.7 6z" },
+  terminal: { path: "M2 2h8v8H2z", filled: true },
 };
 const KIND_WORDS: Record<MachineState["kind"], string> = {
   shell: "shell command",
@@ -184,9 +185,7 @@ function StateBox(props: {
       {state.current && <rect class="halo" x="-5" y="-5" width={width + 10} height={height + 10} rx="14" />}
       <rect class="box" width={width} height={height} rx={state.terminal ? height / 2 : 9} />
       {props.initial && <path class="start" d={`M${width / 2 - 6} -11h12l-6 8z`} />}
-      <text class="kind" x="16" y="21">
-        {KINDS[state.kind]}
-      </text>
+      <path class={`kind${KINDS[state.kind].filled ? " filled" : ""}`} transform="translate(10 11)" d={KINDS[state.kind].path} />
       <text class="name" x={width / 2 + 4} y="22">
         {title}
       </text>

@@ -58,7 +58,7 @@ async function readFrom(client: Client, place: OutputPlace, text: Text, until: A
   }
 }
 
-export function Output(props: OutputPlace & { size: number; running: boolean; grows: number }) {
+export function Output(props: OutputPlace & { size: number; running: boolean; grows: number; named?: boolean }) {
   const client = useClient();
   const { runKey, step, attempt, stream, running, grows } = props;
   const place = { runKey, step, attempt, stream };
@@ -165,7 +165,7 @@ export function Output(props: OutputPlace & { size: number; running: boolean; gr
             <input type="checkbox" checked={following} onChange={(event) => setFollowing(event.currentTarget.checked)} /> Follow
           </label>
         )}
-        {client.live && stream !== "agent" && text.size > 0 && <Search place={place} onJump={(offset) => void jump(offset)} />}
+        {client.live && stream !== "agent" && text.size > 0 && <Search place={place} label={props.named ? `Search ${stream}` : "Search the output"} onJump={(offset) => void jump(offset)} />}
       </div>
       {failure && <Problem failure={failure} />}
       <div
@@ -185,7 +185,7 @@ export function Output(props: OutputPlace & { size: number; running: boolean; gr
           <p class="muted nothing">{text.done || !running ? "Nothing was printed." : "Nothing has been printed yet."}</p>
         ) : (
           <div class="lines-all" style={{ height: `${total * LINE}px`, width: `calc(${widest}ch + 24px)` }}>
-            <pre dir="auto" style={{ transform: `translateY(${window.first * LINE}px)` }}>
+            <pre style={{ transform: `translateY(${window.first * LINE}px)` }}>
               {text.lines.slice(window.first, window.last).map((line, at) => (
                 <span key={window.first + at} class={`line${window.first + at === marked ? " marked" : ""}`}>
                   {line}
@@ -211,7 +211,7 @@ function lineAt(text: Text, offset: number): number {
   return Math.max(text.lines.length - 1, 0);
 }
 
-function Search({ place, onJump }: { place: OutputPlace; onJump: (offset: number) => void }) {
+function Search({ place, label, onJump }: { place: OutputPlace; label: string; onJump: (offset: number) => void }) {
   const client = useClient();
   const [word, setWord] = useState("");
   const [found, setFound] = useState<OutputSearch | null>(null);
@@ -240,8 +240,8 @@ function Search({ place, onJump }: { place: OutputPlace; onJump: (offset: number
       <form role="search" onSubmit={(event) => void search(event)}>
         <input
           type="search"
-          aria-label="Search the output"
-          placeholder="Search the output"
+          aria-label={label}
+          placeholder={label}
           value={word}
           onInput={(event) => {
             setWord(event.currentTarget.value);

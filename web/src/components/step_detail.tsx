@@ -10,7 +10,7 @@ import { canDo, ForkDialog, UndoDialog } from "./actions";
 import { Icon, Loading, Message, Problem, Status } from "./basics";
 import { DiffView, Lines } from "./diff";
 import { Output } from "./output";
-import { verdictWord } from "./steps";
+import { verdictName, verdictWord } from "./steps";
 
 export interface Growth {
   step: number;
@@ -67,36 +67,19 @@ export function StepView(props: { run: RunRow; step: number; tick: number; growt
             {data.evidence.map((each, at) => (
               <li key={at}>
                 <Message text={each.text} />
-                {each.tree && <code class="tag">tree {each.tree.slice(0, 6)}</code>}
               </li>
             ))}
           </ul>
         </Section>
       )}
-      {data.attempts.length > 0 && <Attempts {...props} attempts={data.attempts} />}
+      {row.kind === "branches" && <Children data={data} />}
+      {data.attempts.length > 0 && <Attempts {...props} attempts={data.attempts} failed={row.tone === "bad"} />}
       {row.changed && row.changed.files > 0 && (
         <Section title="Changes" note={<Lines changed={row.changed} />}>
           <DiffView runKey={run.key} step={step} changed={row.changed} />
         </Section>
       )}
-      {data.children.length > 0 && (
-        <Section title={row.kind === "branches" ? "Branches" : "Runs that it started"}>
-          <ul class="plain-list">
-            {data.children.map((child) => (
-              <li key={child.key}>
-                {client.live ? (
-                  <a href={hrefs.run(child.key)} class="mono">
-                    <bdi>{child.name}</bdi>
-                  </a>
-                ) : (
-                  <bdi class="mono">{child.name}</bdi>
-                )}{" "}
-                <Status tone={child.tone} word={child.word} />
-              </li>
-            ))}
-          </ul>
-        </Section>
-      )}
+      {row.kind !== "branches" && <Children data={data} />}
       <Events events={data.events} />
       {client.live && (fork?.allowed || undo?.allowed) && (
         <footer class="step-actions">
@@ -138,6 +121,50 @@ function Section(props: { title: string; note?: preact.ComponentChildren; childr
   );
 }
 
+/** The runs that a step started: its branches, or another loop. */
+function Children({ data }: { data: Detail }) {
+  const client = useClient();
+  if (data.children.length === 0) return null;
+  return (
+    <Section title={data.step.kind === "branches" ? "Branches" : "Runs that it started"}>
+      <div class="table-box">
+        <table class="children-table">
+          <thead>
+            <tr>
+              <th scope="col">Run</th>
+              <th scope="col">Status</th>
+              <th scope="col" class="number">Iterations</th>
+              <th scope="col" class="number">Time</th>
+              <th scope="col" class="number">Cost</th>
+            </tr>
+          </thead>
+          <tbody>
+            {data.children.map((child) => (
+              <tr key={child.key}>
+                <th scope="row">
+                  {client.live ? (
+                    <a href={hrefs.run(child.key)} class="mono">
+                      <bdi>{child.name}</bdi>
+                    </a>
+                  ) : (
+                    <bdi class="mono">{child.name}</bdi>
+                  )}
+                </th>
+                <td>
+                  <Status tone={child.tone} word={child.word} />
+                </td>
+                <td class="number">{child.iteration ?? "–"}</td>
+                <td class="number">{child.duration_ms > 0 ? duration(child.duration_ms) : "–"}</td>
+                <td class="number">{child.cost_usd > 0 ? money(child.cost_usd) : "–"}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </Section>
+  );
+}
+
 function Verdicts({ data }: { data: Detail }) {
   return (
     <Section title={data.verdicts.length > 1 ? "Verdicts" : "Verdict"}>
@@ -146,7 +173,7 @@ function Verdicts({ data }: { data: Detail }) {
           <li key={at}>
             <Icon tone={each.tone} />
             <span>
-              <strong>{each.verdict}</strong>
+              <strong>{verdictName(each.verdict)}</strong>
               {each.reason && (
                 <>
                   {": "}
@@ -162,7 +189,7 @@ function Verdicts({ data }: { data: Detail }) {
   );
 }
 
-function Attempts(props: { run: RunRow; step: number; growth: Growth | null; attempts: Attempt[]; tick: number }) {
+function Attempts(props: { run: RunRow; step: number; growth: Growth | null; attempts: Attempt[]; failed: boolean; tick: number }) {
   const { attempts, growth } = props;
   const last = attempts[attempts.length - 1]!;
   const [chosen, setChosen] = useState<number | null>(null);
@@ -177,6 +204,17 @@ function Attempts(props: { run: RunRow; step: number; growth: Growth | null; att
   const [stream, setStream] = useState<OutputStream | null>(null);
   const shown = stream !== null && streams.includes(stream) ? stream : attempt.kind === "agent" ? "agent" : sizes[0]![1] === 0 && streams.includes("stderr") ? "stderr" : "stdout";
   const grows = (mine?.stdout ?? 0) + (mine?.stderr ?? 0);
+  // Of an action that failed, both are shown: which of them has the reason depends on the program.
+  const both = props.failed && attempt.kind !== "agent" && sizes.every(([, size]) => size > 0);
+  const common = { runKey: props.run.key, step: props.step, attempt: attempt.attempt, size: 0, running, grows: grows + (running ? props.tick : 0) };
+  if (attempt.kind === "branches") {
+    return (
+      <details class="events">
+        <summary>Results of the branches, as JSON</summary>
+        <Output {...common} stream="stdout" />
+      </details>
+    );
+  }
   return (
     <>
       <Section
@@ -203,7 +241,14 @@ function Attempts(props: { run: RunRow; step: number; growth: Growth | null; att
         <p class="muted ended">{endOf(attempt, running)}</p>
       </Section>
       <Section title="Output">
-        {streams.length > 1 && (
+        {both &&
+          (["stderr", "stdout"] as const).map((name) => (
+            <div key={name}>
+              <h5>{name}</h5>
+              <Output {...common} stream={name} named />
+            </div>
+          ))}
+        {!both && streams.length > 1 && (
           <div class="tabs" role="group" aria-label="Stream">
             {streams.map((name) => (
               <button key={name} type="button" aria-pressed={name === shown} onClick={() => setStream(name)}>
@@ -213,7 +258,7 @@ function Attempts(props: { run: RunRow; step: number; growth: Growth | null; att
             ))}
           </div>
         )}
-        <Output runKey={props.run.key} step={props.step} attempt={attempt.attempt} stream={shown} size={0} running={running} grows={grows + (running ? props.tick : 0)} />
+        {!both && <Output {...common} stream={shown} />}
       </Section>
     </>
   );

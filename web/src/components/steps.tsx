@@ -132,7 +132,14 @@ export function StepList(props: {
 
 /** A terminal state without an action has no verdict. */
 export function verdictWord(row: StepRow): string {
-  return row.verdict ?? (row.kind === "terminal" || row.ended_ms !== null ? "end" : "running");
+  if (row.verdict !== null) return verdictName(row.verdict);
+  return row.kind === "terminal" || row.ended_ms !== null ? "end" : "running";
+}
+
+const NAMES: Record<string, string> = { handoff: "handed off", review: "waiting for you" };
+
+export function verdictName(verdict: string): string {
+  return NAMES[verdict] ?? verdict.replaceAll("_", " ");
 }
 
 function StepLine(props: { number: number; row: StepRow | null; before: StepRow | null; total: number; selected: boolean; onSelect: (step: number) => void }) {

@@ -17,7 +17,7 @@ const MARK_SHAPES: Record<TimelineMark["kind"], string> = {
   wait: "M-5 -6H5L0 0L5 6H-5L0 0z",
   stop: "M-5 -5H5V5H-5z",
   resume: "M-4 -6L6 0L-4 6z",
-  cost: "M0 -6A6 6 0 1 1 0 6A6 6 0 1 1 0 -6z",
+  cost: "M3.6 -3.4C2.6 -5.6 -3.6 -5.6 -3.6 -2.6C-3.6 .4 3.6 -.4 3.6 2.6C3.6 5.6 -2.6 5.6 -3.6 3.4M0 -7.4V7.4",
   gate: "M0 -7L7 0L0 7L-7 0z",
   fork: "M-1 6V0L-6 -6H-3L0 -2L3 -6H6L1 0V6z",
   note: "M-6 -5H6V3H0L-4 7V3H-6z",

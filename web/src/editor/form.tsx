@@ -3,7 +3,7 @@
  * comes from the server; a value is set in the file when its control loses the focus.
  */
 
-import { useId, useState } from "preact/hooks";
+import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Message } from "../components/basics";
 import type { Control, Field, Fields, Operation, Path } from "./api";
 
@@ -27,12 +27,44 @@ interface FieldsProps {
   without?: string[];
 }
 
+/**
+ * A menu whose choice counts at once if it was made with the mouse. With the keyboard, each arrow key
+ * changes a menu that is closed, so the choice counts on Enter, or when the focus leaves.
+ */
+export function useChoice(value: string, onPick: (word: string) => void, onLeave = true) {
+  const [draft, setDraft] = useState<string | null>(null);
+  const byKeys = useRef(false);
+  const commit = (word: string | null): void => {
+    setDraft(null);
+    if (word && word !== value) onPick(word);
+  };
+  const control = {
+    value: draft ?? value,
+    onPointerDown: () => {
+      byKeys.current = false;
+    },
+    onChange: (event: Typed) => (byKeys.current ? setDraft(event.currentTarget.value) : commit(event.currentTarget.value)),
+    onBlur: () => {
+      if (onLeave) commit(draft);
+    },
+    onKeyDown: (event: KeyboardEvent) => {
+      if (draft !== null && (event.key === "Enter" || isSave(event))) {
+        event.preventDefault();
+        commit(draft);
+      } else if (event.key === "Escape") setDraft(null);
+      else byKeys.current = true;
+    },
+  };
+  return { control, draft, commit: () => commit(draft) };
+}
+
 /** The fields that are set, and a menu with the others. */
 export function FieldsForm({ context, table, path, values, without = [] }: FieldsProps) {
   const [added, setAdded] = useState<string[]>([]);
   const known = (context.tables[table] ?? []).filter((field) => field.group === "fields" && !without.includes(field.name));
   const shown = known.filter((field) => field.required || values[spelled(field, values)] !== undefined || added.includes(field.name));
   const rest = known.filter((field) => !shown.includes(field));
+  const menu = useChoice("", (name) => setAdded([...added, name]), false);
   return (
     <div class="fields-form">
       {shown.map((field) => (
@@ -46,20 +78,19 @@ export function FieldsForm({ context, table, path, values, without = [] }: Field
         />
       ))}
       {context.editable && rest.length > 0 && (
-        <select
-          class="add-field"
-          aria-label="Add a field"
-          value=""
-          onChange={(event) => {
-            setAdded([...added, event.currentTarget.value]);
-            event.currentTarget.value = "";
-          }}
-        >
-          <option value="">Add a field…</option>
-          {rest.map((field) => (
-            <option key={field.name} value={field.name}>{`${field.name}: ${field.help.replaceAll("`", "")}`}</option>
-          ))}
-        </select>
+        <div class="add-row">
+          <select class="add-field" aria-label="Add a field" {...menu.control}>
+            <option value="">Add a field…</option>
+            {rest.map((field) => (
+              <option key={field.name} value={field.name}>{`${field.name}: ${field.help.replaceAll("`", "")}`}</option>
+            ))}
+          </select>
+          {menu.draft && (
+            <button type="button" class="small" onClick={menu.commit}>
+              Add {menu.draft}
+            </button>
+          )}
+        </div>
       )}
     </div>
   );
@@ -83,8 +114,12 @@ function FieldRow({ context, field, path, value, fresh }: RowProps) {
   const set = value !== undefined;
   const { control } = field;
   const nested = control.type === "record" || control.type === "variant";
+  const row = useRef<HTMLDivElement>(null);
+  useLayoutEffect(() => {
+    if (fresh && !set) row.current?.querySelector<HTMLElement>("input, select, textarea")?.focus();
+  }, []);
   return (
-    <div class={`field-row${nested ? " nested" : ""}`}>
+    <div class={`field-row${nested ? " nested" : ""}`} ref={row}>
       <div class="field-head">
         <label for={id}>{field.name}</label>
         {set && context.editable && !field.required && (
@@ -93,7 +128,7 @@ function FieldRow({ context, field, path, value, fresh }: RowProps) {
           </button>
         )}
       </div>
-      <ControlView id={id} context={context} control={control} path={path} value={value} field={field} autofocus={fresh && !set} />
+      <ControlView id={id} context={context} control={control} path={path} value={value} field={field} />
       <p class="muted small-text" id={`${id}-help`}>
         <Message text={field.help} />
         {field.default !== null && !set && <> Default: {field.default}.</>}
@@ -109,7 +144,6 @@ interface ControlProps {
   path: Path;
   value: unknown;
   field: Field;
-  autofocus: boolean;
 }
 
 function ControlView(props: ControlProps) {
@@ -166,8 +200,9 @@ function Choices(props: ControlProps & { words: string[]; onPick: (word: string)
   const { value, words } = props;
   const now = value === undefined ? "" : String(value);
   const shown = now && !words.includes(now) ? [now, ...words] : words;
+  const { control } = useChoice(now, props.onPick);
   return (
-    <select id={props.id} aria-describedby={`${props.id}-help`} disabled={!props.context.editable} value={now} onChange={(event) => event.currentTarget.value && props.onPick(event.currentTarget.value)}>
+    <select id={props.id} aria-describedby={`${props.id}-help`} disabled={!props.context.editable} {...control}>
       {!now && <option value="">{props.field.default ? `default: ${props.field.default}` : "not set"}</option>}
       {shown.map((word) => (
         <option key={word} value={word}>{word}</option>
@@ -210,12 +245,11 @@ function useTyping({ text, onText }: TextProps, onEnter: boolean) {
 }
 
 function Line(props: TextProps) {
-  const { id, context, field, autofocus } = props;
+  const { id, context, field } = props;
   return (
     <input
       id={id}
       type="text"
-      autofocus={autofocus}
       readOnly={!context.editable}
       placeholder={field.example ?? field.default ?? ""}
       aria-describedby={`${id}-help`}

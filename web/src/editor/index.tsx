@@ -13,12 +13,13 @@ import { useDocument, type Doc, type DocActions } from "./document";
 import { Drawing, type Selection } from "./drawing";
 import { FieldsForm, isSave, type FormContext } from "./form";
 import { TextPane } from "./text";
-import { ConnectForm, Transitions } from "./transitions";
+import { ConnectForm, RetryForm, Transitions } from "./transitions";
 
 type Asked =
   | { kind: "add" }
   | { kind: "rename"; state: string }
   | { kind: "connect"; state: string; target: string | null }
+  | { kind: "retry"; state: string }
   | { kind: "save"; preview: Preview }
   | { kind: "changed"; changed: Changed };
 
@@ -108,6 +109,7 @@ function Loaded({ loopKey, client, doc, actions, forms, editable }: LoadedProps)
     else if (command || event.altKey || asked) return;
     else if (key === "a" && states) setAsked({ kind: "add" });
     else if (key === "c" && selected) setAsked({ kind: "connect", state: selected.name, target: null });
+    else if (key === "r" && selected && selected.fields["terminal"] !== true) setAsked({ kind: "retry", state: selected.name });
     else if (event.key === "F2" && selected) setAsked({ kind: "rename", state: selected.name });
     else return;
     event.preventDefault();
@@ -124,7 +126,7 @@ function Loaded({ loopKey, client, doc, actions, forms, editable }: LoadedProps)
           {states && <button type="button" disabled={!editable} title="A" onClick={() => setAsked({ kind: "add" })}>Add a state</button>}
           <button type="button" disabled={!editable || doc.past.length === 0} title="Ctrl+Z" onClick={actions.undo}>Undo</button>
           <button type="button" disabled={!editable || doc.future.length === 0} title="Ctrl+Y" onClick={actions.redo}>Redo</button>
-          <button type="button" class="primary" disabled={!editable} title="Ctrl+S" onClick={() => void save()}>Save…</button>
+          <button type="button" class={dirty ? "primary" : ""} disabled={!editable} title="Ctrl+S" onClick={() => void save()}>Save…</button>
         </div>
       </header>
       {!editable && (
@@ -224,6 +226,7 @@ function Inspector(props: {
       {context.editable && !edge && (
         <div class="buttons">
           <button type="button" class="small" title="F2" onClick={() => props.onAsk({ kind: "rename", state: name })}>Rename…</button>
+          {state.fields["terminal"] !== true && <button type="button" class="small" title="R" onClick={() => props.onAsk({ kind: "retry", state: name })}>Retry…</button>}
           <button type="button" class="small" disabled={initial} onClick={() => void context.edit({ op: "set_initial", state: name })}>{initial ? "Is the initial state" : "Start here"}</button>
           <button type="button" class="small danger" disabled={initial} title="Delete" onClick={() => props.onRemove({ kind: "state", state: name })}>Delete</button>
         </div>
@@ -338,6 +341,18 @@ function Question(props: QuestionProps) {
           <ConnectForm context={props.context} state={state} target={asked.target} onDone={(on, target) => {
             onClose();
             void actions.edit({ op: "connect", state: asked.state, on, target });
+          }} />
+        </Dialog>
+      );
+    }
+    case "retry": {
+      const state = states.find((each) => each.name === asked.state);
+      if (!state) return null;
+      return (
+        <Dialog title={`Retry ${asked.state}`} onClose={onClose}>
+          <RetryForm context={props.context} state={state} onDone={(operations) => {
+            onClose();
+            void actions.edit(...operations);
           }} />
         </Dialog>
       );

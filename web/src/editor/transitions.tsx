@@ -1,8 +1,8 @@
 /* The transitions of a state, as a list that is edited by keyboard or mouse. */
 
 import { useState } from "preact/hooks";
-import type { OutlinedState } from "./api";
-import type { FormContext } from "./form";
+import type { Operation, OutlinedState } from "./api";
+import { useChoice, type FormContext } from "./form";
 
 /** What a transition can be for: the verdicts of the table of fields, and the words of the condition. */
 export function labelsOf(context: FormContext, state: OutlinedState): string[] {
@@ -31,20 +31,7 @@ export function Transitions(props: { context: FormContext; state: OutlinedState;
         <div class="transition-row" key={`${on} ${at}`}>
           <label>
             <span>{on}</span>
-            <select
-              disabled={!context.editable}
-              value={target}
-              aria-label={`Target of ${on}`}
-              onChange={(event) => {
-                const next = event.currentTarget.value;
-                const drop = on === "choice" ? [{ op: "disconnect", state: state.name, on, target } as const] : [];
-                void context.edit(...drop, { op: "connect", state: state.name, on, target: next });
-              }}
-            >
-              {[...new Set([target, ...context.states, "$current"])].map((name) => (
-                <option key={name} value={name}>{name === "$current" ? "$current (again)" : name}</option>
-              ))}
-            </select>
+            <Target context={context} state={state} on={on} target={target} />
           </label>
           {context.editable && (
             <button
@@ -64,6 +51,85 @@ export function Transitions(props: { context: FormContext; state: OutlinedState;
         </button>
       )}
     </div>
+  );
+}
+
+function Target({ context, state, on, target }: { context: FormContext; state: OutlinedState; on: string; target: string }) {
+  const { control } = useChoice(target, (next) => {
+    const drop = on === "choice" ? [{ op: "disconnect", state: state.name, on, target } as const] : [];
+    void context.edit(...drop, { op: "connect", state: state.name, on, target: next });
+  });
+  return (
+    <select disabled={!context.editable} aria-label={`Target of ${on}`} {...control}>
+      {[...new Set([target, ...context.states, "$current"])].map((name) => (
+        <option key={name} value={name}>{name === "$current" ? "$current (again)" : name}</option>
+      ))}
+    </select>
+  );
+}
+
+const RETRIED = ["fail", "error", "timeout"];
+
+/** Run a state again, and name the state that follows if that does not help: one edit for both. */
+export function RetryForm(props: { context: FormContext; state: OutlinedState; onDone: (operations: Operation[]) => void }) {
+  const { context, state } = props;
+  const targetOf = (label: string): string | null => state.transitions.find(({ on, target }) => on === label && target !== "$current")?.target ?? null;
+  const [on, setOn] = useState(RETRIED.find((label) => targetOf(label) !== null) ?? "fail");
+  const [most, setMost] = useState("3");
+  const [wait, setWait] = useState("");
+  const [chosen, setChosen] = useState<string | null>(null);
+  const next = targetOf("next");
+  const others = context.states.filter((name) => name !== state.name);
+  const then = next ?? chosen ?? targetOf(on) ?? others[others.length - 1] ?? "";
+  function submit(event: Event): void {
+    event.preventDefault();
+    const { name } = state;
+    props.onDone([
+      { op: "connect", state: name, on, target: "$current" },
+      { op: "set_field", path: ["states", name, "retry"], value: { max: Number(most), ...(wait.trim() ? { backoff: wait.trim() } : {}) } },
+      ...(next === null && then ? [{ op: "connect", state: name, on: "next", target: then } as const] : []),
+    ]);
+  }
+  return (
+    <form onSubmit={submit}>
+      <label class="field">
+        <span>Run it again after</span>
+        <select value={on} onChange={(event) => setOn(event.currentTarget.value)}>
+          {RETRIED.map((label) => (
+            <option key={label} value={label}>{label}</option>
+          ))}
+        </select>
+      </label>
+      <div class="fields">
+        <label class="field">
+          <span>Runs at most</span>
+          <input type="number" min="2" required value={most} onInput={(event) => setMost(event.currentTarget.value)} />
+        </label>
+        <label class="field">
+          <span>
+            Wait before the second <small class="muted">such as 10s</small>
+          </span>
+          <input type="text" value={wait} placeholder="1s" onInput={(event) => setWait(event.currentTarget.value)} />
+        </label>
+      </div>
+      {next !== null ? (
+        <p class="muted">
+          If the last run does not pass either, the loop continues in <code>{next}</code>.
+        </p>
+      ) : (
+        <label class="field">
+          <span>If the last run does not pass either, go to</span>
+          <select value={then} onChange={(event) => setChosen(event.currentTarget.value)}>
+            {others.map((name) => (
+              <option key={name} value={name}>{name}</option>
+            ))}
+          </select>
+        </label>
+      )}
+      <p class="buttons">
+        <button type="submit" class="primary">Add the retry</button>
+      </p>
+    </form>
   );
 }
 

@@ -3,7 +3,7 @@
 import { useState } from "preact/hooks";
 import type { Created, Done, DryRun, LoopDetail, LoopRow, Loops, Server, Templates } from "../api";
 import { Failure, loopPath } from "../client";
-import { canDo, LimitFields, limitsOf } from "../components/actions";
+import { Cancel, canDo, canQueue, LimitFields, limitsOf } from "../components/actions";
 import { Command, Dialog, Empty, Icon, Loading, Message, Panel, Problem, sentence, Status } from "../components/basics";
 import { Strip } from "../components/endings";
 import { Graph } from "../components/graph";
@@ -135,9 +135,13 @@ export function RunDialog(props: { loopKey: string; name: string; close: () => v
   const consent = data?.consent ?? null;
   const blocked = consent !== null && !consent.given;
 
-  async function send(dryRun: boolean): Promise<void> {
+  async function send(dryRun: boolean, queue = false): Promise<void> {
     setBusy(true);
-    const body = { ...limitsOf(limits), ...(Object.keys(context).length ? { context } : {}), ...(dryRun ? { dry_run: true } : {}) };
+    if (queue) {
+      props.close(); // it is answered only when the run starts
+      go(hrefs.runs());
+    }
+    const body = { ...limitsOf(limits), ...(queue ? { queue } : {}), ...(Object.keys(context).length ? { context } : {}), ...(dryRun ? { dry_run: true } : {}) };
     try {
       if (dryRun) setPlan(await client.send<DryRun>("POST", loopPath(props.loopKey, "/run"), body));
       else {
@@ -155,7 +159,7 @@ export function RunDialog(props: { loopKey: string; name: string; close: () => v
   }
 
   return (
-    <Dialog title={`Run ${props.name}`} onClose={props.close} wide>
+    <Dialog title={`Run ${props.name}`} onClose={props.close} wide ready={data !== null}>
       {error && <Problem failure={error} retry={() => void reload()} />}
       {!data && !error && <Loading what="the loop" />}
       {data && (
@@ -210,9 +214,15 @@ export function RunDialog(props: { loopKey: string; name: string; close: () => v
             </pre>
           )}
           <footer>
+            <Cancel close={props.close} />
             <button type="button" disabled={busy} onClick={() => void send(true)}>
               Dry run
             </button>
+            {failure && canQueue(failure) && (
+              <button type="button" disabled={busy} onClick={() => void send(false, true)}>
+                Queue it
+              </button>
+            )}
             {!blocked && (
               <button type="submit" class="primary" disabled={busy}>
                 Run
@@ -262,6 +272,7 @@ function CreateDialog(props: { close: () => void; created: () => void }) {
         </fieldset>
         {failure && <Problem failure={failure} />}
         <footer>
+          <Cancel close={props.close} />
           <button type="submit" class="primary" disabled={!chosen}>
             Create
           </button>

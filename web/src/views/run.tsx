@@ -205,6 +205,7 @@ function RunHead({ data, replaced }: { data: RunDetail; replaced: boolean }) {
   const client = useClient();
   const running = run.status === "running";
   const asks = run.group === "waiting";
+  const why = asks ? null : (run.damage ?? run.error);
   return (
     <header class="run-head">
       <p class="crumbs">
@@ -225,7 +226,7 @@ function RunHead({ data, replaced }: { data: RunDetail; replaced: boolean }) {
         <div class="grow" />
         <Actions run={run} detail={data} />
       </div>
-      <p class="final" dir="auto">
+      {(running || why === null) && <p class="final" dir="auto">
         {running && data.action ? (
           <>
             <bdi class="mono">{data.action.state}</bdi> is running <code class="one-line">{data.action.text.split("\n")[0]}</code>
@@ -239,22 +240,22 @@ function RunHead({ data, replaced }: { data: RunDetail; replaced: boolean }) {
         ) : (
           data.final_line && <Message text={data.final_line} />
         )}
-      </p>
+      </p>}
       {asks && (
         <div class="callout tone-waiting">
           <div>
             <h2>{run.gate ? "This run is waiting for your answer" : run.status === "awaiting_continuation" ? "This run is waiting for a fresh session" : "This run is waiting for you"}</h2>
             <p dir="auto" class="pre-wrap">
-              <Message text={sentence(data.gate_message ?? data.continuation ?? run.error ?? "")} />
+              <Message text={run.gate ? (data.gate_message ?? "") : (data.continuation ?? sentence(data.gate_message ?? run.error ?? ""))} />
             </p>
           </div>
         </div>
       )}
-      {!asks && (run.damage ?? run.error) && (
+      {why && (
         <div class={`callout tone-${run.tone}`}>
           <div>
             <p dir="auto" class="pre-wrap">
-              <Message text={sentence(run.damage ?? run.error ?? "")} />
+              <Message text={sentence(why)} />
             </p>
           </div>
         </div>

@@ -264,7 +264,7 @@ export function RunItem({ row, projects }: { row: RunRow; projects: number }) {
       </div>
       {(row.damage ?? row.error) && (
         <p class="run-why" dir="auto">
-          <Message text={sentence(row.damage ?? row.error ?? "")} />
+          <Message text={row.damage ?? (isQuoted(row) ? (row.error ?? "") : sentence(row.error ?? ""))} />
         </p>
       )}
       {row.has_children && (
@@ -277,6 +277,11 @@ export function RunItem({ row, projects }: { row: RunRow; projects: number }) {
       )}
     </li>
   );
+}
+
+/** What an agent or an author wrote stays as it is. */
+function isQuoted(row: RunRow): boolean {
+  return row.gate !== null || row.status === "awaiting_continuation";
 }
 
 function ChildRuns({ row, projects }: { row: RunRow; projects: number }) {
