@@ -36,7 +36,9 @@ def test_a_report_shows_the_run_without_a_network(tmp_path: Path, browser):
             "verified",
         ):
             expect(main).to_contain_text(text)
-        for heading in ("Machine", "Steps", "Timeline"):
+        page.get_by_text("Show the receipt, as JSON").click()
+        expect(main).to_contain_text('"predicateType"')
+        for heading in ("Machine", "Steps", "Timeline", "Receipt"):
             expect(page.get_by_role("heading", name=heading)).to_be_visible()
         steps = page.get_by_role("listbox").get_by_role("option")
         expect(steps).to_have_count(4)

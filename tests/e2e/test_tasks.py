@@ -45,6 +45,9 @@ def test_what_a_run_cost_and_changed_and_its_files(shop: Shop, browser):
         changes = page.get_by_role("region", name="Changes to src/api.py")
         expect(changes).to_contain_text("def discount(price: float, share: float) -> float:")
         expect(changes).not_to_contain_text("+def total")
+        page.get_by_text("What the whole run has changed").click()
+        whole = page.get_by_role("region", name="Changes to src/api.py").last
+        expect(whole).to_contain_text("def total(prices: list[float]) -> float:")
         report = downloaded(page, "Download report").read_text()
         assert report.startswith("<!doctype html>")
         assert "Fix the next type error in src/api.py." in report

@@ -77,6 +77,19 @@ def test_a_report_has_the_answers_that_the_page_asks_for(tmp_path: Path):
     assert len(text) <= MAX_BYTES
 
 
+def test_a_report_has_the_receipt_or_says_why_there_is_none(tmp_path: Path):
+    kept = KeptProject(tmp_path).fixed()
+    _, parts = read(kept, "fix")
+    receipt = parts.data["answers"][f"/api/runs/{parts.data['key']}/receipt"]
+    assert json.loads(receipt["text"])["predicateType"]
+    project = Project(tmp_path / "other")
+    ran(project.root, COUNTDOWN)
+    _, parts = read(project, "countdown")
+    receipt = parts.data["answers"][f"/api/runs/{parts.data['key']}/receipt"]
+    assert receipt["text"] is None
+    assert receipt["reason"].startswith("no snapshots of the files were recorded")
+
+
 def test_a_report_cannot_reach_the_network(tmp_path: Path):
     project = Project(tmp_path)
     ran(project.root, COUNTDOWN)

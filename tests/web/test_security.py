@@ -40,7 +40,7 @@ READ = (
     "/api/runs/quick/events",
     "/api/runs/quick/report?format=markdown",
 )
-REFUSED = ("/api/runs/quick/steps/1/diff", "/api/runs/quick/receipt")
+REFUSED = ("/api/runs/quick/diff", "/api/runs/quick/steps/1/diff", "/api/runs/quick/receipt")
 STREAMS = ("/api/stream", "/api/runs/quick/stream")
 CHANGES = (
     "/api/loops/quick.yaml/run",

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from little_loops.web.endpoints import MORE_TRIES, looked_for
+from little_loops.web.errors import ApiError, not_found
 from tests.project import Project, until
 from tests.receipts.kept_run import KeptProject
 from tests.web.served import Served, serving
@@ -104,6 +106,28 @@ def test_a_step_in_which_a_protected_file_was_changed_did_not_pass(tmp_path):
         [bar] = server.get("/api/runs/fix/timeline").json["rows"][1]["bars"]
         assert (bar["verdict"], bar["tone"]) == ("tampered", "bad")
     assert "tampered" in project.ll("steps", "fix").stdout
+
+
+def test_what_a_whole_run_changed(tmp_path):
+    with serving(KeptProject(tmp_path).fixed()) as server:
+        assert server.get("/api/runs/fix").json["has_diff"]
+        text = server.get("/api/runs/fix/diff").json["text"]
+        assert "-x = 0\n+x = 1\n" in text
+        assert "tests/t.sh" not in text  # it was put back
+
+
+def test_what_is_not_there_while_a_run_moves_to_the_history_is_looked_for_again():
+    missing = [not_found("unknown_run", "there is no such run") for _ in range(MORE_TRIES)]
+
+    def ask() -> str:
+        if missing:
+            raise missing.pop()
+        return "found"
+
+    assert looked_for(ask) == "found"
+    missing += [not_found("unknown_run", "there is no such run") for _ in range(MORE_TRIES + 1)]
+    with pytest.raises(ApiError, match="there is no such run"):
+        looked_for(ask)
 
 
 @pytest.fixture

@@ -304,6 +304,7 @@ export interface RunDetail {
   session_pid: number | null;
   evidence: string | null; // "passed on tree 9f3c, clean copy"
   steps: number; // how many there are
+  has_diff: boolean; // snapshots show what it changed
   first_ms: number | null;
   last_ms: number | null;
   last_seq: number;
@@ -318,6 +319,13 @@ export interface CurrentAction {
   text: string;
   started_ms: number;
   last_output_ms: number | null;
+}
+
+/** In a report, beside the answers of the server: the receipt, or why there is none. */
+export interface ReceiptText {
+  schema: 1;
+  text: string | null;
+  reason: string | null;
 }
 
 /** GET /api/runs/RUN/children */
@@ -421,7 +429,7 @@ export interface Evidence {
   place: "here" | "clean" | null;
 }
 
-/** GET /api/runs/RUN/steps/STEP/diff; `text` is like `git diff`, at most 1 MiB. */
+/** GET /api/runs/RUN/steps/STEP/diff, and /api/runs/RUN/diff for the whole run; `text` is like `git diff`, at most 1 MiB. */
 export interface Diff {
   schema: 1;
   first: number;

@@ -6,14 +6,15 @@ Answers are made in a thread, because they read files, and a stream must not wai
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 
 from anyio.to_thread import run_sync
 from starlette.responses import Response
 from starlette.routing import Route
 
 from little_loops.errors import LittleLoopsError, StorageError
-from little_loops.light_typing import TYPE_CHECKING, Any
+from little_loops.light_typing import TYPE_CHECKING, Any, TypeVar
 from little_loops.system.files import to_json
 from little_loops.web.errors import ApiError, bad_request
 from little_loops.web.questions import Answer, Download, Handler, Query
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
 
 NOT_FOUND = 404
+MORE_TRIES = 4
+MOVING_S = 0.02
+T = TypeVar("T")
 
 
 def route(site: Site, path: str, handler: Handler, method: str = "GET") -> Route:
@@ -43,14 +47,23 @@ def route(site: Site, path: str, handler: Handler, method: str = "GET") -> Route
 
 
 def answer(handler: Handler, site: Site, query: Query) -> Answer:
-    """Answer a request. What belongs to a run and is not there is looked for once more: the files of a
-    run that ends move to the history, perhaps just now."""
-    try:
+    """Answer a request; what belongs to a run and is not there may be moving."""
+    if "run" not in query.path or query.body:
         return handler(site, query)
-    except ApiError as error:
-        if error.status != NOT_FOUND or "run" not in query.path or query.body:
-            raise
-    return handler(site, query)
+    return looked_for(lambda: handler(site, query))
+
+
+def looked_for(ask: Callable[[], T]) -> T:
+    """Return what `ask` returns. What is not there is looked for a few times more: the files of a run
+    that ends move to the history, perhaps just now."""
+    for _ in range(MORE_TRIES):
+        try:
+            return ask()
+        except ApiError as error:
+            if error.status != NOT_FOUND:
+                raise
+        time.sleep(MOVING_S)
+    return ask()
 
 
 async def read_body(request: Request) -> Mapping[str, Any]:

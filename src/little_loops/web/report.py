@@ -20,6 +20,7 @@ from urllib.parse import quote, urlencode
 from little_loops.errors import LittleLoopsError
 from little_loops.fsm.timestamps import timestamp
 from little_loops.light_typing import Any, Final
+from little_loops.receipts.gathering import make_receipt
 from little_loops.sharing.run_record import RunRecord
 from little_loops.system.files import to_json
 from little_loops.terminal.durations import now_ms
@@ -42,6 +43,7 @@ MAX_BYTES: Final = 4_000_000
 """A report has at most `PER_ITERATION` bytes for each iteration, and at most this many. Outputs and
 diffs are cut until it fits, and then details of older steps are left out."""
 MOST_DIFF: Final = 60_000
+MOST_RECEIPT: Final = 60_000
 SHORTEST_TEXT: Final = 100
 HALF_OUTPUT: Final = 2_500
 GAP: Final = "\n… the middle is left out …\n"
@@ -56,6 +58,7 @@ def html_report(record: RunRecord) -> bytes:
     key = site.projects[0].run_key(record.view)
     frozen, mask = _Frozen(site, key), record.secrets.mask_text
     answers = _hidden(dict(frozen.overview()), mask)
+    answers[f"{frozen.path}/receipt"] = _hidden(_receipt(site, record), mask)
     title = mask(record.view.name)
     data = {"key": key, "made_at": f"{timestamp(now_ms())[:16].replace('T', ' ')} UTC"}
     run = answers[frozen.path]
@@ -63,6 +66,22 @@ def html_report(record: RunRecord) -> bytes:
     room = min(most, MAX_BYTES) - len(_file(title, data | {"answers": answers}))
     details = _fitting([_hidden(each, mask) for each in frozen.details(run["steps"])], room)
     return _file(title, data | {"answers": answers | details})
+
+
+def _receipt(site: Site, record: RunRecord) -> dict[str, Any]:
+    """Return the receipt of a run as text, or why it has none."""
+    try:
+        text = make_receipt(site.projects[0].runs, record.view, site.environ).decode()
+    except LittleLoopsError as error:
+        return {"schema": 1, "text": None, "reason": error.message}
+    if len(text) > MOST_RECEIPT:
+        name = record.view.name
+        return {
+            "schema": 1,
+            "text": None,
+            "reason": f"it is large: `ll-loop receipt {name}` prints it",
+        }
+    return {"schema": 1, "text": text, "reason": None}
 
 
 class _Frozen:

@@ -14,6 +14,7 @@ from little_loops.fsm.events import (
     LoopComplete,
     StateEnter,
     TransitionTaken,
+    Tree,
 )
 from little_loops.fsm.schema import FSMLoop
 from little_loops.light_typing import TYPE_CHECKING, Any
@@ -93,6 +94,7 @@ def run_detail(site: Site, query: Query) -> Mapping[str, Any]:
         "session_pid": detail.session.pid if detail.session else None,
         "evidence": _evidence(last),
         "steps": last_step(entries),
+        "has_diff": any(isinstance(entry.event, Tree) for entry in entries),
         "first_ms": view.started_ms or None,
         "last_ms": last.wall_ms if last else None,
         "last_seq": last.seq if last else 0,

@@ -67,6 +67,7 @@ def questions() -> list[Question]:
         Question("/api/runs/{run}/steps", steps),
         Question("/api/runs/{run}/steps/{step:int}", step_detail),
         Question("/api/runs/{run}/steps/{step:int}/diff", diff),
+        Question("/api/runs/{run}/diff", run_diff),
     ]
 
 
@@ -462,11 +463,21 @@ def diff(site: Site, query: Query) -> Mapping[str, Any]:
     """Return what a step changed, like `git diff`, with secrets of the environment masked."""
     project, view = site.run(query.path["run"])
     number = int(query.path["step"])
+    return _diff(site, view, project, number, number)
+
+
+def run_diff(site: Site, query: Query) -> Mapping[str, Any]:
+    """Return what all steps of a run changed together."""
+    project, view = site.run(query.path["run"])
+    return _diff(site, view, project, 1, last_step(recent_events(project, view)))
+
+
+def _diff(site: Site, view: RunView, project: Project, first: int, last: int) -> Mapping[str, Any]:
     machine = project.runs.machine(view)
     if machine is None:
         raise UsageError(f"the files of `{view.name}` do not say which loop it ran")
-    story = Story(machine).read(project.runs.events_of_steps(view, number, number))
-    span = span_of(story, number, number)
+    story = Story(machine).read(project.runs.events_of_steps(view, first, last))
+    span = span_of(story, first, last)
     same = span.before.id == span.after.id
     store = trees_of(view.files, site.environ).store
     text = b"" if same else store.diff(span.before.id, span.after.id)

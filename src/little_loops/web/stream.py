@@ -25,7 +25,7 @@ from little_loops.runs.project import loops_of
 from little_loops.system.files import to_json
 from little_loops.system.watching import POLL_S, Change, Watch, watch
 from little_loops.terminal.durations import now_ms
-from little_loops.web.endpoints import error_response
+from little_loops.web.endpoints import error_response, looked_for
 from little_loops.web.questions import Query
 from little_loops.web.rows import row
 from little_loops.web.run_page import last_step, recent_events, run_row
@@ -305,7 +305,7 @@ class RunStream:
     def _news(self) -> list[Item]:
         """Return what is new since the last call."""
         try:
-            self._found = self._site.run(self._key)
+            self._found = looked_for(lambda: self._site.run(self._key))
         except Exception:
             return [{"type": "replaced", "run": None}]
         view = self._found.view

@@ -1,7 +1,7 @@
 /* What a step changed, like `git diff`: a sign and a colour for each line, a heading for each file. */
 
 import { useState } from "preact/hooks";
-import type { Changed, Diff as DiffAnswer } from "../api";
+import type { Changed, Diff as DiffAnswer, RunRow } from "../api";
 import { runPath } from "../client";
 import { useAnswer } from "../context";
 import { plural } from "../format";
@@ -60,8 +60,10 @@ export function Lines(props: { changed: Changed }) {
 
 const OPEN_LINES = 400;
 
-export function DiffView(props: { runKey: string; step: number; changed: Changed }) {
-  const { data, error, reload } = useAnswer<DiffAnswer>(runPath(props.runKey, `/steps/${props.step}/diff`));
+/** What a step changed, or without one the whole run. */
+export function DiffView(props: { run: RunRow; step: number | null }) {
+  const { run, step } = props;
+  const { data, error, reload } = useAnswer<DiffAnswer>(runPath(run.key, step === null ? "/diff" : `/steps/${step}/diff`));
   if (error) return <Problem failure={error} retry={() => void reload()} />;
   if (!data) return <Loading what="the diff" />;
   const files = filesOf(data.text);
@@ -71,7 +73,7 @@ export function DiffView(props: { runKey: string; step: number; changed: Changed
       {files.map((file) => (
         <FileView key={file.path} file={file} />
       ))}
-      {data.truncated && <p class="muted">The rest is left out: the diff is larger than 1 MiB.</p>}
+      {data.truncated && <p class="muted">The rest of the diff is left out here. <code>ll-loop diff {run.name}{step === null ? "" : ` ${step}`}</code> shows it.</p>}
     </div>
   );
 }

@@ -73,12 +73,12 @@ export function StepView(props: { run: RunRow; step: number; tick: number; growt
         </Section>
       )}
       {row.kind === "branches" && <Children data={data} />}
-      {data.attempts.length > 0 && <Attempts {...props} attempts={data.attempts} failed={row.tone === "bad"} />}
       {row.changed && row.changed.files > 0 && (
         <Section title="Changes" note={<Lines changed={row.changed} />}>
-          <DiffView runKey={run.key} step={step} changed={row.changed} />
+          <DiffView run={run} step={step} />
         </Section>
       )}
+      {data.attempts.length > 0 && <Attempts {...props} attempts={data.attempts} failed={row.tone === "bad"} />}
       {row.kind !== "branches" && <Children data={data} />}
       <Events events={data.events} />
       {client.live && (fork?.allowed || undo?.allowed) && (

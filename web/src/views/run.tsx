@@ -1,11 +1,12 @@
 /* One run: the machine, the timeline, the steps, and everything about the step that is selected. */
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { RunCharts, RunDetail, RunMachine, Timeline as TimelineAnswer } from "../api";
+import type { ReceiptText, RunCharts, RunDetail, RunMachine, RunRow, Timeline as TimelineAnswer } from "../api";
 import { query, runPath } from "../client";
 import { acknowledge, Actions, Downloads } from "../components/actions";
 import { Ago, Command, Lasting, Loading, Message, Panel, Problem, sentence, Status } from "../components/basics";
 import { Convergence } from "../components/chart";
+import { DiffView } from "../components/diff";
 import { Graph } from "../components/graph";
 import { StepView, type Growth } from "../components/step_detail";
 import { StepList } from "../components/steps";
@@ -172,7 +173,9 @@ export function RunView(props: { runKey: string; step: number | null }) {
         </Panel>
         </div>
       </div>
+      {client.live && data.has_diff && <Changes run={run} />}
       <About data={data} />
+      {!client.live && <Receipt runKey={runKey} />}
     </>
   );
 }
@@ -299,6 +302,41 @@ function Fact(props: { name: string; children: preact.ComponentChildren }) {
       <dt>{props.name}</dt>
       <dd>{props.children}</dd>
     </div>
+  );
+}
+
+/** Everything that the run changed; loaded when it is opened. */
+function Changes({ run }: { run: RunRow }) {
+  const [open, setOpen] = useState(false);
+  return (
+    <Panel title="Changes">
+      <details open={open} onToggle={(event) => setOpen(event.currentTarget.open)}>
+        <summary>What the whole run has changed</summary>
+        {open && <DiffView run={run} step={null} />}
+      </details>
+    </Panel>
+  );
+}
+
+/** In a report: what was proved, as a document that `ll-loop verify` checks. */
+function Receipt({ runKey }: { runKey: string }) {
+  const { data } = useAnswer<ReceiptText>(runPath(runKey, "/receipt"));
+  if (!data) return null;
+  return (
+    <Panel title="Receipt">
+      {data.text === null ? (
+        <p class="muted">
+          <Message text={`There is none: ${data.reason ?? ""}`} />
+        </p>
+      ) : (
+        <details>
+          <summary>Show the receipt, as JSON</summary>
+          <pre class="block" tabIndex={0}>
+            {data.text}
+          </pre>
+        </details>
+      )}
+    </Panel>
   );
 }
 
