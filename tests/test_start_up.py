@@ -167,7 +167,8 @@ def test_nothing_more_is_loaded_to_replace_a_run_that_was_not_killed(project):
     assert of_those(modules, OF_OTHER_LOOPS) == []
 
 
-def test_a_background_run_loads_neither_yaml_nor_a_terminal(project):
+def in_background(project: Project, *, fresh: bool = False) -> str:
+    """The input of the process of a background run."""
     loop = FSMLoop(
         "one",
         "work",
@@ -179,11 +180,23 @@ def test_a_background_run_loads_neither_yaml_nor_a_terminal(project):
     wanted = {
         "verb": "start",
         "loop": loop.to_dict(),
-        "request": request_to(RunRequest(str(project.root), "one")),
+        "request": request_to(RunRequest(str(project.root), "one", fresh=fresh)),
     }
-    modules = loaded(project, "background-run", given=json.dumps(wanted))
+    return json.dumps(wanted)
+
+
+def test_a_background_run_loads_neither_yaml_nor_a_terminal(project):
+    modules = loaded(project, "background-run", given=in_background(project))
     forbidden = HEAVY | TERMINAL | YAML | STARTING | ELSEWHERE
     assert of_those(modules, forbidden | {"little_loops.cli.foreground"}) == []
+    assert project.state("one")["status"] == "completed"
+
+
+def test_the_times_of_a_previous_run_are_read_without_datetime(project):
+    project.loop("one", ONE_STATE.replace("echo done", "kill -TERM $PPID; sleep 100"))
+    project.ll("run", "one")
+    modules = loaded(project, "background-run", given=in_background(project, fresh=True))
+    assert of_those(modules, {"datetime"}) == []
     assert project.state("one")["status"] == "completed"
 
 
