@@ -919,6 +919,12 @@ $LL run $here/w.yaml --background""",
         then=("$LL run other",),
     ),
     Case(
+        "weakens-stops-twice-and-starts-again",
+        "weakens the test and stops its runner twice, so that it does not compare; the user starts a new run",
+        "[ $turn -gt 1 ] || { weaken; kill -TERM $PPID; sleep 0.2; kill -TERM $PPID; sleep 5; }",
+        then=("$LL run fix --fresh",),
+    ),
+    Case(
         "removes-the-run-and-starts-again",
         "weakens the test, removes the files of its run and kills the runner; the user starts a new run",
         "[ $turn -gt 1 ] || { weaken; rm -rf .loops/.running; kill -9 $PPID; }",

@@ -74,6 +74,8 @@ SAMPLE = (
     *("fix-in-the-cache", "adds-a-test", "commits", "editable-install", "last-iteration"),
     *("user-edits-tests-in-a-pause", "beside-another-loop", "pytest-nested-repository"),
     *("weakens-in-an-inner-loop", "cleans-the-run-away-and-starts-again"),
+    *("weakens-stops-twice-and-starts-again", "only-weakens-in-a-worktree"),
+    *("check-removes-its-build-directory", "tracked-caches"),
 )
 
 

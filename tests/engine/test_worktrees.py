@@ -524,8 +524,9 @@ def test_a_landing_that_would_touch_the_users_files_prints_the_command_instead(
     assert fingerprint(repository.root, skip=(".loops", ".git")) == before
     assert repository.git("rev-parse", "main") == head
     [command] = [line.split(": ", 1)[1] for line in out.split("\n") if "to finish it" in line]
-    own = "git merge --autostash --ff-only " if happens is edited else "git merge --ff-only "
-    assert command.split("&& ")[-1].startswith(f"{own}ll/w/merged/")
+    assert "git merge " in command
+    assert " --ff-only ll/w/merged/" in command
+    assert ("--autostash" in command) is (happens is edited)
     shown = rows_of(repository.ll("status", "w").stdout)["merge"]
     assert shown[0].startswith("`main` was left alone: ")
     assert why in shown[0]

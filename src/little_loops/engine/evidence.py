@@ -64,6 +64,7 @@ def restore_protected(world: LocalWorld, command: RestoreProtected) -> Happening
             existing_only=command.existing_only,
             spare=trees.is_anothers,
         )
+        trees.has_unrestored = bool(done.failed)
         at = world.clock.now()
         return PathsRestored(at, "protected", done.paths, done.failed, command.ending)
 

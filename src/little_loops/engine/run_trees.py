@@ -125,6 +125,8 @@ class RunTrees:
         self._began_at = run.started_at
         self._others: set[tuple[str, ...]] = set()
         self._beside: set[tuple[str, ...]] = set()
+        self.has_unrestored = False
+        """Whether protected files could not be restored."""
 
     @property
     def began_ns(self) -> int:
@@ -295,11 +297,14 @@ class RunTrees:
     def end_work(self, stop: StopFlag | None) -> None:
         """Record that the run has ended or paused properly; do nothing if it never used the store.
 
-        If that is not possible, or `stop` is urgent, the next run treats this one as killed.
+        If that is not possible, or `stop` is urgent, the next run treats this one as killed: then
+        protected files may not have been compared. The same holds if one could not be restored.
         """
         if "rules" in self.__dict__ and not self.rules.owner:
             self.store.git = self.store.git.bounded(SNAPSHOT_S)._replace(stop=None, urgent=stop)
-            interrupted_turns.forget(self.store.files, self.run_id)
+            is_cut = stop is not None and stop.is_urgent
+            if not is_cut and not self.has_unrestored:
+                interrupted_turns.forget(self.store.files, self.run_id)
             with suppress(StoreError, Interrupted):
                 self.store.end_work(self.run_id)
             shrink(self.store, self.project, self.environ)

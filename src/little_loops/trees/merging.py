@@ -313,7 +313,8 @@ def _refused(reason: str, target: str) -> LandingRefused:
     if reason.startswith(EDITS):
         return LandingRefused(reason, f"git merge --autostash --ff-only {target}")
     advice = "; move them away first" if reason.startswith(UNTRACKED) else ""
-    return LandingRefused(reason + advice, f"git merge --ff-only {target}")
+    # Without the option, git would overwrite the ignored files that it has just refused to.
+    return LandingRefused(reason + advice, f"git merge --no-overwrite-ignore --ff-only {target}")
 
 
 def _shortened(complaint: str) -> str:
