@@ -131,7 +131,9 @@ def show(page: Any, base: str, view: str) -> None:
     match view.split():
         case ["Runs", "release" | "rtl" | "fix-types" as loop]:
             page.goto(f"{base}#/runs/{loop}")
-            expect(page.locator(".step-view .lines").first).to_be_visible()
+            lines = page.locator(".step-view .lines").first
+            expect(lines).to_be_visible()
+            expect(lines).not_to_contain_text("Loading")
         case ["Charts", loop]:
             visit(page, "Charts")
             page.locator(".view-head select").select_option(label=loop)

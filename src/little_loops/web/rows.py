@@ -177,7 +177,9 @@ def group_of(view: RunView) -> str:
     """Return where a run is listed; one that can only continue with the user's help waits for it."""
     if view.is_alive:
         return view.status
+    is_stopped = view.status == "interrupted" and not view.is_crashed  # by somebody, who knows
     is_ended = view.files.stem is not None or (view.path and view.status not in UNFINISHED)
+    is_ended = is_ended or is_stopped
     return "ended" if is_ended else "waiting"
 
 

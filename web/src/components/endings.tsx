@@ -8,7 +8,7 @@ const HEIGHTS: Record<Tone, number> = { good: 20, warn: 13, waiting: 13, running
 const PLACES = 20;
 
 export function Strip({ endings }: { endings: Ending[] }) {
-  if (endings.length === 0) return <span class="muted small-text">no runs yet</span>;
+  if (endings.length === 0) return <span class="muted small-text">none has ended yet</span>;
   return (
     <ul class="strip" aria-label="Last endings, oldest first">
       {Array.from({ length: PLACES - endings.length }, (_, at) => (

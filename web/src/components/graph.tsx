@@ -34,7 +34,7 @@ export function Graph(props: { machine: Machine; ended?: boolean; selected?: str
   const placed = useMemo(() => place(machine), [shape, machine]);
   const [watch, width] = useWidth(600);
   const [zoom, setZoom] = useState<number | null>(null);
-  const fit = Math.min(1, Math.max((width - 4) / placed.width, 0.45));
+  const fit = Math.min(1, Math.max((width - 4) / placed.width, 0.65));
   const scale = zoom ?? fit;
   const box = useRef<HTMLDivElement | null>(null);
   const current = machine.states.find((state) => state.current)?.name ?? null;

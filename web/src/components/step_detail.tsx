@@ -286,9 +286,18 @@ function Events({ events }: { events: Record<string, unknown>[] }) {
   return (
     <details class="events">
       <summary>{plural(events.length, "event")}</summary>
-      <pre class="block" tabIndex={0}>
-        {events.map((event) => JSON.stringify(event)).join("\n")}
-      </pre>
+      <div class="event-list">
+        {events.map((event, at) => (
+          <details key={at}>
+            <summary>
+              <span class="number muted">{String(event.seq ?? "")}</span> {typeof event.ts === "string" && <time dateTime={event.ts}>{clock(Date.parse(event.ts))}</time>} <code>{String(event.event)}</code>
+            </summary>
+            <pre class="block" tabIndex={0}>
+              {JSON.stringify(event, null, 2)}
+            </pre>
+          </details>
+        ))}
+      </div>
     </details>
   );
 }

@@ -119,6 +119,7 @@ function Loaded({ loopKey, client, doc, actions, forms, editable }: LoadedProps)
     <div class="editor" onKeyDown={keys}>
       <header class="editor-top">
         <div class="editor-title">
+          <p class="crumbs"><a href={hrefs.loops}>Loops</a> / <a href={hrefs.loop(loopKey)}>{described.file.replace(/^.*\//, "").replace(/\.ya?ml$/, "")}</a></p>
           <h1 class="mono" tabIndex={-1}><bdi>{described.file}</bdi></h1>
           <span class="muted" role="status">{doc.busy ? "Checking…" : dirty ? "Not saved" : status}</span>
         </div>

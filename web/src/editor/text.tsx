@@ -122,6 +122,7 @@ function stateOf(text: string, current: { current: TextProps }): EditorState {
       syntaxHighlighting(COLOURS),
       THEME,
       EditorView.cspNonce.of(nonce()),
+      EditorView.lineWrapping,
       EditorView.contentAttributes.of({ "aria-label": "Text of the loop file", tabindex: "0" }),
       EditorState.readOnly.of(!current.current.editable),
       EditorView.updateListener.of((update) => {

@@ -12,6 +12,9 @@ import { duration, money, percent, plural } from "../format";
 import { useListStream } from "../list_stream";
 import { go, hrefs } from "../router";
 
+/** Of so few runs, a percentage would say too much. */
+const FEW = 5;
+
 export function LoopsView({ server }: { server: Server }) {
   const { data, error, reload } = useAnswer<Loops>("/api/loops");
   const [creating, setCreating] = useState(false);
@@ -91,7 +94,7 @@ function LoopItem({ loop, projects }: { loop: LoopRow; projects: number }) {
       <dl class="loop-numbers">
         <div>
           <dt>completed</dt>
-          <dd class="number">{loop.success_rate === null ? "–" : percent(loop.success_rate)}</dd>
+          <dd class="number">{loop.success_rate === null ? "–" : loop.counted < FEW ? `${loop.completed} of ${loop.counted}` : percent(loop.success_rate)}</dd>
         </div>
         <div>
           <dt>median time</dt>
@@ -108,7 +111,7 @@ function LoopItem({ loop, projects }: { loop: LoopRow; projects: number }) {
       </dl>
       <div class="loop-actions">
         {run?.allowed && (
-          <button type="button" class="primary" onClick={() => setStarting(true)} aria-label={`Run ${loop.name}`}>
+          <button type="button" onClick={() => setStarting(true)} aria-label={`Run ${loop.name}`}>
             Run
           </button>
         )}

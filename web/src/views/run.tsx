@@ -101,6 +101,14 @@ export function RunView(props: { runKey: string; step: number | null }) {
     return () => leave.abort();
   }, [client, runKey, ended]);
 
+  const word = run?.word ?? null;
+  useEffect(() => {
+    if (word === null || !client.live) return;
+    document.title = `${run!.name}: ${word} · ll-loop`; // so that a tab tells that its run has ended
+    // The link that led here is gone, and with it the focus.
+    if (document.activeElement === document.body) document.querySelector<HTMLElement>("main h1")?.focus();
+  }, [runKey, word]);
+
   if (detail.error && !detail.data) {
     return (
       <>

@@ -140,7 +140,7 @@ export function RunsView({ filter, projects }: { filter: URLSearchParams; projec
           </a>
         )}
       </form>
-      {error && <Problem failure={error} retry={() => void reload()} />}
+      {error && !(data && error.code === "offline") && <Problem failure={error} retry={() => void reload()} />}
       {!data && !error && <Loading what="runs" />}
       {data && current.length + past.length === 0 && (
         filtered ? (
