@@ -389,7 +389,7 @@ def _found(event: Event) -> Judgement | None:
         case Tampered():
             found = tampered_finding(event.tampering, event.by, event.paths, event.files)
             return None if found is None else Judgement(*found, "protected files")
-        case OutOfScope():
+        case OutOfScope(beside=""):
             found = scope_finding(event.scope_writes, event.paths, event.files)
             return None if found is None else Judgement(*found, "scope")
         case LoopError(reason=verdict, error=error) if verdict in (
