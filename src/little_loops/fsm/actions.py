@@ -153,6 +153,17 @@ def is_agents(action: Action | None) -> bool:
             assert_never(action)
 
 
+def starts_a_loop(action: Action | None) -> bool:
+    """Return whether this action is other runs, so that it may pause with them; False for None."""
+    match action:
+        case Loop():
+            return True
+        case Shell() | Agent() | Builtin() | None:
+            return False
+        case _:
+            assert_never(action)
+
+
 def is_builtin(action: Action) -> bool:
     """Return whether this is a built-in action, of which only the result is displayed."""
     match action:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from little_loops.fsm.actions import action_of_event, is_agents
+from little_loops.fsm.actions import action_of_event, is_agents, starts_a_loop
 from little_loops.fsm.events import (
     ActionComplete,
     ActionInterrupted,
@@ -189,7 +189,8 @@ def _expect_edits_by_user(trees: Trees) -> Trees:
 def _action_start(trees: Trees, event: ActionStart) -> Trees:
     """Forget the last snapshot, and set who is responsible for changes: an agent, a check, or
     nobody."""
-    by_agent = event.has_agents or is_agents(action_of_event(event.action, event.action_type))
+    action = action_of_event(event.action, event.action_type)
+    by_agent = event.has_agents or is_agents(action)
     blame = _responsible(event, by_agent=by_agent)
     if trees.best is not None and not event.is_check and not event.terminal:
         best = trees.best._replace(changing=True, had_change=trees.best.changing)
@@ -204,7 +205,7 @@ def _action_start(trees: Trees, event: ActionStart) -> Trees:
         text=_digest(event.action),
         place=event.place,
         agent_acted=trees.agent_acted or by_agent or event.apart,
-        started_by=blame if event.action_type == "loop" else None,
+        started_by=blame if starts_a_loop(action) else None,
         landed=None,
     )
 

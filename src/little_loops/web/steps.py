@@ -374,7 +374,7 @@ def _sizes(outputs: Outputs | None, result: Any) -> dict[str, int]:
     return {"stdout_bytes": output.stdout.size, "stderr_bytes": output.stderr.size}
 
 
-class Judgement(NamedTuple):
+class StepVerdict(NamedTuple):
     """A verdict of a step, and who gave it: a condition, or a part of the engine."""
 
     verdict: str
@@ -383,46 +383,46 @@ class Judgement(NamedTuple):
     value: float | None = None
 
 
-def _found(event: Event) -> Judgement | None:
+def _found(event: Event) -> StepVerdict | None:
     """Return the verdict that replaced the one of an action, because of what was found after it."""
     match event:
         case Tampered():
             found = tampered_finding(event.tampering, event.by, event.paths, event.files)
-            return None if found is None else Judgement(*found, "protected files")
+            return None if found is None else StepVerdict(*found, "protected files")
         case OutOfScope(beside=""):
             found = scope_finding(event.scope_writes, event.paths, event.files)
-            return None if found is None else Judgement(*found, "scope")
+            return None if found is None else StepVerdict(*found, "scope")
         case LoopError(reason=verdict, error=error) if verdict in (
             *PROOF_VERDICTS,
             "error",
             "timeout",
         ):
-            return Judgement(verdict, error, f"no `on_{verdict}`")
+            return StepVerdict(verdict, error, f"no `on_{verdict}`")
         case _:
             return None
 
 
-def _judgement(event: Event) -> Judgement | None:
+def _judgement(event: Event) -> StepVerdict | None:
     match event:
         case ConditionEval():
-            return Judgement(event.result, event.reason, event.type, event.value)
+            return StepVerdict(event.result, event.reason, event.type, event.value)
         case JudgeComplete():
-            return Judgement(str(event.verdict), event.reason, "judge")
+            return StepVerdict(str(event.verdict), event.reason, "judge")
         case CheckResult():
-            return Judgement(event.verdict, event.reason, "check")
+            return StepVerdict(event.verdict, event.reason, "check")
         case ChildrenJoined():
-            return Judgement(event.verdict, event.reason, "branches")
+            return StepVerdict(event.verdict, event.reason, "branches")
         case HandoffDetected():
-            return Judgement("handoff", event.continuation, "agent")
+            return StepVerdict("handoff", event.continuation, "agent")
         case GateAnswered(answer=answer):
-            return Judgement(answer.verdict, answer.text, "gate")
+            return StepVerdict(answer.verdict, answer.text, "gate")
         case _:
             return _found(event)
 
 
 def _verdicts(entries: Sequence[Entry]) -> list[dict[str, Any]]:
     """Return the verdicts of a step, each with its reason; not those that only repeat the last one."""
-    found: list[Judgement] = []
+    found: list[StepVerdict] = []
     for entry in entries:
         each = _judgement(entry.event)
         if each is not None and (not found or each[:2] != found[-1][:2]):
