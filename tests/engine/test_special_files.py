@@ -137,12 +137,21 @@ def test_a_damaged_repository_does_not_switch_evidence_off(
 # ── our own reading ────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("path", ["src/.gitignore", "src/sub/.git", "tests/pipe", "src/pipe"])
+@pytest.mark.parametrize("path", ["src/sub/.git", "tests/pipe", "src/pipe"])
 def test_a_pipe_among_the_files_is_left_out_and_holds_nothing_up(project: Project, path: str):
     laid_out(project, FIX.format(first=":"), PROTECTED)
     replaced(project.root / path)
     said = run(project)
     assert said.returncode == 0, said.stdout + said.stderr
+
+
+@pytest.mark.parametrize("name", [".gitignore", ".gitattributes"])
+def test_a_pipe_that_keeps_git_from_adding_files_is_named(project: Project, name: str):
+    laid_out(project, FIX.format(first=":"), PROTECTED)
+    replaced(project.root / "src" / name)
+    said = run(project)
+    assert said.returncode == 1
+    assert f"cannot make a clean copy: `src/{name}` is not a regular file" in said.stdout
 
 
 def test_a_pipe_above_the_project_holds_nothing_up(project: Project):

@@ -51,7 +51,7 @@ from little_loops.trees.installed import installed_in
 from little_loops.trees.objects import object_id
 from little_loops.trees.placing import OpenDirectory
 from little_loops.trees.reading import read_objects
-from little_loops.trees.repository_files import GIT
+from little_loops.trees.repository_files import GIT, REMOVE
 from little_loops.trees.restore import remove_caches
 from little_loops.trees.rules import (
     TOO_DEEP,
@@ -263,6 +263,8 @@ class CleanCopy:
         has changed since the snapshot `first`. Build products that have changed are older than
         everything else. Raises `StoreError`. Requires the lock."""
         store, rules = self._store, self._rules
+        for path in store.special_files(rules):
+            raise StoreError(f"`{path_text(path)}` is not a regular file", REMOVE)
         with store.using():
             tree = store.guard_of_tree(project).paths
         files = {path: one for path, one in tree.items() if one.kind != "dir"}

@@ -52,6 +52,8 @@ class Worksheet(NamedTuple):
         """Run git in the project. Raises `StoreError` if it refuses, `Interrupted` on a stop; single
         files that it cannot add are no failure."""
         variables = {
+            # Or git would write the index of a submodule when it looks for changes in there.
+            "GIT_OPTIONAL_LOCKS": "0",
             "GIT_INDEX_FILE": f"{self.place}/index",
             "GIT_OBJECT_DIRECTORY": f"{self.place}/objects",
             "GIT_ALTERNATE_OBJECT_DIRECTORIES": _quoted(self.objects),
@@ -128,7 +130,7 @@ def _worksheet(git: Git, project: str, place: str) -> Iterator[Worksheet]:
     os.makedirs(os.path.join(place, "objects"), mode=PRIVATE_FOLDER)
     try:
         if os.path.lexists(index):
-            with reading(index) as source, open(f"{place}/index", "wb") as target:
+            with reading(index) as source, open(f"{place}/index", "xb") as target:
                 shutil.copyfileobj(source, target)
                 info = os.fstat(source.fileno())
             # Git reads again what is not older than its index.

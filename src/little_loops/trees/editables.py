@@ -186,7 +186,9 @@ def _install_files(root: str) -> Iterator[str]:
 def _replace(file: str, data: bytes) -> None:
     """Replace the content of a file atomically, and keep its mode."""
     part = f"{file}.part"
-    with open(part, "wb") as stream:
+    with suppress(FileNotFoundError):
+        os.unlink(part)
+    with open(part, "xb") as stream:
         stream.write(data)
     os.chmod(part, stat.S_IMODE(os.stat(file).st_mode))
     os.replace(part, file)

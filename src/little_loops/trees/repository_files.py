@@ -24,9 +24,8 @@ MAX_POINTER_BYTES = 4096
 WORK_TREE_FILES = (".gitignore", ".gitattributes", ".gitmodules", ".mailmap")
 NOT_READ = frozenset(("annex", "hooks", "lfs", "logs", "modules", "rr-cache", "worktrees"))
 """Directories of a repository in which git reads nothing for the commands that we run."""
-HELP = (
-    "remove it, because git would block on it forever; then run `git fsck` to see what is missing"
-)
+REMOVE = "remove it, because git would block on it forever"
+HELP = f"{REMOVE}; then run `git fsck` to see what is missing"
 
 
 def repository_of(root: str) -> str | None:

@@ -22,7 +22,7 @@ from little_loops.system.files import failure, to_json
 from little_loops.system.user_state import key_of
 from little_loops.trees import files as store_files
 from little_loops.trees import origins, upkeep
-from little_loops.trees.content import Bounds, Intake, Unstored
+from little_loops.trees.content import NO_FILE, Bounds, Intake, Unstored
 from little_loops.trees.files import StoreFiles, store_of
 from little_loops.trees.git import Git, Interrupted
 from little_loops.trees.guard import Guard, GuardWalk, compare, store_guard
@@ -32,6 +32,7 @@ from little_loops.trees.objects import PackSet, PackWriter
 from little_loops.trees.patterns import Patterns
 from little_loops.trees.placing import OpenDirectory
 from little_loops.trees.reading import RawChange, read_all, run_git
+from little_loops.trees.repository_files import WORK_TREE_FILES
 from little_loops.trees.restore import (
     NOT_READ,
     Repair,
@@ -343,6 +344,13 @@ class TreeStore(StoredTrees):
         new = sorted(sentences.keys() - self._reported)
         self._reported.update(new)
         return tuple(sentences[path] for path in new)
+
+    def special_files(self, rules: Rules) -> tuple[str, ...]:
+        """Return the pipes, sockets and devices in the latest snapshot's directories that have the
+        name of a file that git reads there."""
+        left_out = self._walk_of(rules).left_out
+        found = (path for path, why in left_out.items() if why == NO_FILE)
+        return tuple(path for path in found if path.rpartition("/")[2] in WORK_TREE_FILES)
 
     @contextmanager
     def adding(
