@@ -968,7 +968,7 @@ $LL run $here/w.yaml --background""",
         "hides a new file from git; the check works in an ignored directory and uses `..`",
         f"{IN_A_NEW_FILE}; echo years.py >> .git/info/exclude",
         setup="mkdir build; touch build/x",
-        check=f"cd build && cd .. && {CHECK} && cd build && python3 -c 'import sys; sys.path.insert(0, \"..\"); import leap; assert not leap.is_leap(1900)'",
+        check="cd build && python3 -c 'import sys; sys.path.insert(0, \"..\"); import leap; assert not leap.is_leap(1900)'",
     ),
     Case(
         "dotenv-names-the-project",
