@@ -101,7 +101,7 @@ def opens_path(call: Call) -> bool:
     """`open` of a descriptor does not wait, nor of the null device, nor making a new file."""
     path = call.node.args[0]
     is_open = isinstance(path, ast.Call) or ast.unparse(path) in ("descriptor", "fd")
-    return not (is_open or call.argument(0) == "os.devnull" or call.argument(1) == "'x'")
+    return not (is_open or call.argument(0) == "os.devnull" or call.argument(1) in ("'x'", "'xb'"))
 
 
 def opens_without_calm_flags(call: Call) -> bool:

@@ -403,7 +403,7 @@ def test_code_that_makes_git_ignore_itself_while_the_copy_is_checked_is_no_succe
     script = "\n".join(
         [
             'test -z "$LL_CLEAN" || (',
-            'cd "$THERE" && unset GIT_DIR && git rm -q --cached src/value && echo src >> .git/info/exclude',
+            'cd "$ABOVE/there" && unset GIT_DIR && git rm -q --cached src/value && echo src >> .git/info/exclude',
             ")",
             CHECK,
         ]
@@ -411,9 +411,9 @@ def test_code_that_makes_git_ignore_itself_while_the_copy_is_checked_is_no_succe
     project = laid_out(
         Project(tmp_path), agent("echo right > src/value"), PROTECTED, "sh check.sh", script
     )
-    # A name that does not contain the project's path, which would be replaced.
+    # A path that neither contains the project's nor leads to it as a whole: those would be replaced.
     (tmp_path / "there").symlink_to(project.root)
-    ended = run(project, env={"THERE": str(tmp_path / "there")})
+    ended = run(project, env={"ABOVE": str(tmp_path)})
     assert ended.returncode == 1
     assert "while it ran, something made git overlook src/value" in ended.stdout
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from little_loops.fsm.commands import Job, RunAgent, RunShell
+from little_loops.fsm.commands import Ending, Job, RunAgent, RunShell
+from little_loops.fsm.endings import evidence_of
 from little_loops.fsm.evidence import (
     merged_with_others,
     needs_evidence,
@@ -15,7 +16,7 @@ from little_loops.fsm.evidence import (
     wants_evidence,
 )
 from little_loops.fsm.schema import Evidence, FSMLoop
-from little_loops.fsm.state import Limits, LoopState, SignalLine, Train, Workspace
+from little_loops.fsm.state import Limits, LoopState, SignalLine, Train, Trees, Workspace
 from tests.fsm.scripted import Crash, Says, ScriptedWorld, Stop, begin, cut, go_on, told
 
 AGENT: dict[str, Any] = {"agent": "success"}
@@ -988,6 +989,9 @@ def test_what_a_merge_adds_is_not_verified(merged, head, check, is_merged):
     train = Train("base", "main", head, head, merged)
     run = run._replace(train=train, workspace=Workspace("w", "ll/g", "base", "main"))
     assert merged_with_others(loop, run) is is_merged
+    ending = Ending("completed", "terminal", "loop_complete", 0)
+    run = run._replace(trees=Trees(first="a", tree="a", project="a", guard="g", reference="g"))
+    assert evidence_of(loop, run, ending) == ("merged" if is_merged else "unchecked")
     assert not merged_with_others(goal().loop, run)
 
 
