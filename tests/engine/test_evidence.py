@@ -1031,6 +1031,32 @@ def test_evidence_can_be_switched_off(tmp_path):
     assert events(project)[-1]["evidence"] == "off"
 
 
+SHELL_ONLY = """\
+    name: fix
+    initial: test
+    states:
+      test: {action: 'true', check: true, on_pass: done}
+      done: {terminal: true}
+"""
+
+
+def test_a_loop_without_agents_pays_nothing(make):
+    """No git, no snapshot, no seal: its run starts its check, and only looks whether an earlier run
+    was killed in an agent's turn."""
+
+    def laid(more: str) -> Project:
+        project = laid_out(make())
+        project.loop("fix", dedent(SHELL_ONLY) + more)
+        return project
+
+    plain = operations(laid(""), "run", "fix")
+    assert [each.split("/")[-1] for each in plain if each.startswith(START)] == ["sh"]
+    looks = [each for each in plain if "/.local/state/" in each or "/.git/" in each]
+    assert [each.split("/")[0] for each in looks] == ["os.listdir "]
+    asked = operations(laid("evidence: true\n"), "run", "fix")
+    assert [each for each in asked if "/.local/state/" in each]
+
+
 def test_a_store_that_vanishes_ends_the_run_in_words(tmp_path):
     fix = agent('rm -rf "$HOME/.local/state/little-loops/trees"', "echo right > src/value")
     project = laid_out(Project(tmp_path), fix)

@@ -12,6 +12,7 @@ from little_loops.fsm.endings import evidence_of
 from little_loops.fsm.evidence import (
     merged_with_others,
     needs_evidence,
+    stall_after,
     turned_off,
     wants_evidence,
 )
@@ -945,6 +946,73 @@ def test_a_stalled_run_continues_with_its_next_turn_and_counts_from_zero():
     ]
 
 
+@pytest.mark.parametrize(
+    ("paradigm", "default"),
+    [
+        ("goal", 3),
+        ("invariants", 3),
+        ("convergence", 3),
+        ("imperative", 0),
+        ("relay", 0),
+        ("fsm", 0),
+    ],
+)
+def test_after_how_many_stalls_a_run_ends(paradigm: str, default: int):
+    world = goal(*[1, agent()] * 4, 1, Stop(15), loop={"paradigm": paradigm})
+    run, _ = begin(world, evidence="on")
+    assert stall_after(world.loop, run) == default
+    assert stall_after(world.loop._replace(evidence=Evidence(stall_after=0)), run) == 0
+    assert world.log[-1].get("reason") == ("stalled" if default else "signal")
+
+
+def judged_as(condition: dict[str, Any], action: str = "make test") -> dict[str, Any]:
+    """The states of a goal whose check is judged in this way."""
+    check = {"action": action, "check": True, "on_pass": "done", "on_fail": "fix"}
+    return {
+        "states": {
+            "check": {**check, "condition": condition},
+            "fix": {"action": "/fix", "next": "check"},
+            "done": {"terminal": True},
+        }
+    }
+
+
+ANY_FAILURE = judged_as({"type": "exit_code", "fail": [1, 2, 3]})
+BY_AN_AGENT = judged_as({"type": "output_contains", "pattern": "fine"}, "/review")
+
+
+@pytest.mark.parametrize(
+    "world",
+    [
+        pytest.param(
+            goal(1, agent(), 2, agent(), 3, Stop(15), loop=ANY_FAILURE, stall_after=1),
+            id="another exit code",
+        ),
+        pytest.param(
+            goal(
+                *[Says(0, "bad", **AGENT), agent()] * 3, Stop(15), loop=BY_AN_AGENT, stall_after=1
+            ),
+            id="an agent that judges",
+        ),
+        pytest.param(
+            goal(
+                *(1, agent(src__a="1"), 0, 1, agent(src__a="0"), 1, Stop(15)),
+                loop={"maintain": True, "maintain_interval": 5},
+                stall_after=1,
+            ),
+            id="failures of another cycle",
+        ),
+        pytest.param(
+            goal(1, agent(src__a="1"), 1, agent(), Stop(15), stall_after=1), id="not judged yet"
+        ),
+    ],
+)
+def test_what_is_no_stall(world: ScriptedWorld):
+    begin(world, evidence="on")
+    assert not world.script
+    assert world.log[-1].get("reason") == "signal"
+
+
 def test_the_limit_of_stalls_can_be_given_for_a_resume():
     world = goal(1, agent(), 1, stall_after=1)
     begin(world, evidence="on")
@@ -1027,6 +1095,29 @@ def test_a_run_continues_from_every_prefix_of_its_log(number: int):
         go_on(world, rest)
         assert world.log[-1].get("status") in ("completed", "failed"), count
         assert world.trees.files["tests/t"] == "0"
+
+
+@pytest.mark.parametrize(
+    ("at", "tree"),
+    [
+        pytest.param(
+            "action_complete", ("fix", "after", True), id="before the one after an action"
+        ),
+        pytest.param("action_start", ("check", "after", False), id="in an action"),
+    ],
+)
+def test_a_snapshot_that_a_crash_kept_from_being_taken_is_marked_late(at, tree):
+    """Anybody may have changed files between the end of the action and the resume."""
+    world = goal(1, agent(src__a="1"), 0)
+    begin(world, evidence="on")
+    second = [n for n, each in enumerate(world.log, 1) if each["event"] == at][1]
+    cut(world, second)
+    before = len(world.log)
+    go_on(world, [0] if at == "action_complete" else [agent(src__a="1"), 0])
+    found = [each for each in world.log[before:] if each["event"] == "tree"]
+    marked = [(each["state"], each["when"], each.get("late", False)) for each in found]
+    assert tree in marked
+    assert [each for each in marked if each[2]] == [each for each in (tree,) if each[2]]
 
 
 def test_who_resumes_while_protected_paths_are_put_back_is_the_session():

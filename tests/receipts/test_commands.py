@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import random
@@ -15,6 +16,7 @@ import pytest
 from little_loops.receipts.canonical import canonical, digest
 from little_loops.receipts.statement import Malformed
 from little_loops.receipts.verification import exit_code_of, verify
+from tests.project import Project
 from tests.receipts.kept_run import KeptProject
 from tests.stand_ins import tree
 
@@ -71,6 +73,62 @@ def test_a_receipt_tells_the_run(project):
     assert told["protected"]["restored"][0]["paths"] == ["tests/t.sh"]
     assert told["start"]["commit"] == project.git("rev-parse", "HEAD")
     assert told["ending"]["status"] == "completed"
+
+
+def test_a_receipt_lists_the_facts_of_checks_turns_and_the_run(project):
+    told = json.loads(project.receipt().read_text())["predicate"]
+    for check in told["checks"]:
+        assert sorted(check) == [
+            *("attempt", "command", "duration_ms", "exit_code", "place", "reason", "started"),
+            *("state", "stderr", "stdout", "step", "tree", "verdict"),
+        ]
+    assert told["checks"][0]["stdout"] == hashlib.sha256(b"looking").hexdigest()
+    assert [one["tree"]["before"] for one in told["checks"]] == [
+        told["start"]["tree"],
+        *[told["end"]["tree"]] * 2,
+    ]
+    why = "to confirm its pass in a clean copy"
+    assert told["rechecks"] == [{"state": "evaluate", "place": "clean", "why": why}]
+    assert told["definition"]["sha256"] == digest(told["definition"]["machine"])
+    assert {"ll-loop", "python", "system"} <= set(told["versions"])
+    assert told["log"]["lines"] > 0
+
+
+FLAKY_AGENT = """\
+#!/bin/sh
+cat > /dev/null
+touch "$HOME/lucky"
+echo '{"type": "system", "subtype": "init", "session_id": "s"}'
+echo '{"type": "result", "subtype": "success", "is_error": false, "num_turns": 2, "result": "ok", \
+"total_cost_usd": 0.25, "session_id": "s"}'
+"""
+FLAKY = """\
+    name: fix
+    paradigm: goal
+    goal: It is fixed
+    tools: ['test -e "$HOME/lucky"', {action: Fix it, action_type: prompt}]
+    host: {name: claude, model: opus, permission_mode: acceptEdits}
+"""
+
+
+def test_a_receipt_tells_what_an_agent_cost_and_that_a_pass_was_flaky(tmp_path):
+    project = Project(tmp_path)
+    agent = project.home / "bin" / "claude"
+    agent.parent.mkdir()
+    agent.write_text(FLAKY_AGENT)
+    agent.chmod(0o755)
+    project.loop("fix", FLAKY)
+    project.git("init", "-q")
+    env = {"PATH": f"{agent.parent}:{project.environ()['PATH']}"}
+    done = project.ll("run", "fix", env=env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = json.loads(project.ll("receipt", "fix").stdout)["predicate"]
+    [turn] = told["turns"]
+    assert (turn["host"], turn["model"], turn["cost_usd"]) == ("claude", "opus", 0.25)
+    assert turn["changed"]["files"] == 0
+    [again] = told["rechecks"]
+    assert again["why"] == "it failed on the same tree in iteration 1"
+    assert told["warnings"] == ["`evaluate` failed in iteration 1 and passes now, on the same tree"]
 
 
 def test_secrets_are_masked_in_it(project):

@@ -162,6 +162,24 @@ def test_a_store_that_is_gone_is_not_taken_for_an_empty_one(tree):
         tree.store().snapshot(rules)
 
 
+def test_the_store_needs_nothing_of_the_repository(tree):
+    """Not even what is committed: the user's `git gc` would take it away."""
+    store = tree.store()
+    rules = tree.rules(store, ["tests/"])
+    first = store.snapshot(rules)
+    tree.write("tests/test_a.py", "assert 0\n")
+    tree.git("rm", "-q", "--cached", "src/a.py")
+    tree.git("commit", "-q", "--amend", "-m", "without it")
+    tree.git("reflog", "expire", "--expire=now", "--all")
+    tree.git("gc", "-q", "--prune=now")
+    shutil.rmtree(tree.top / ".git/objects")
+    assert not (Path(store.files.git_dir) / "objects/info/alternates").exists()
+    stored = tree.store(create=False).read(first.project, "src/a.py")
+    assert stored is not None
+    assert stored.data == (tree.root / "src/a.py").read_bytes()
+    assert store.restore(rules, first.guard).paths == ("tests/test_a.py",)
+
+
 def test_the_users_repository_is_not_touched(tree):
     tree.git("config", "core.fsmonitor", "true")
     before = fingerprint(tree.top / ".git")

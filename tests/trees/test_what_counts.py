@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -133,6 +134,36 @@ def test_settings_of_the_user_do_not_change_ids(tree):
     after = again.snapshot(rules)
     assert again.changed(before.project, after.project) == Changed(1, ("crlf.txt",), 1, 1)
     assert b"+c\r\n" in again.diff(before.project, after.project)
+
+
+def test_what_the_repository_makes_git_do_is_not_done(tree):
+    """Hooks, a monitor that says nothing has changed, replaced objects, variables of git."""
+    store = tree.store()
+    rules = tree.rules(store)
+    before = store.snapshot(rules)
+    ran = tree.place / "ran"
+    program = tree.write(".git/program", f"#!/bin/sh\necho \"$0\" >> {ran}\nprintf 'x\\0'\n", 0o755)
+    for name in ("post-index-change", "reference-transaction", "post-checkout", "pre-auto-gc"):
+        shutil.copy(program, tree.top / ".git/hooks" / name)
+    weak = tree.git("hash-object", "-w", ".gitignore").strip()
+    tree.git("replace", tree.git("rev-parse", "HEAD:src/a.py").strip(), weak)
+    tree.git("config", "core.fsmonitor", str(program))
+    tree.git("config", "core.untrackedCache", "true")
+    tree.git("config", "core.fileMode", "false")
+    tree.git("config", "--global", "core.hooksPath", str(tree.top / ".git/hooks"))
+    ran.unlink(missing_ok=True)
+    environ = {"GIT_DIR": "elsewhere", "GIT_INDEX_FILE": "other", "GIT_EXTERNAL_DIFF": str(program)}
+    tree.environ |= environ
+    again = tree.store()
+    assert again.snapshot(rules).project == before.project
+    stored = again.read(before.project, "src/a.py")
+    assert stored is not None
+    assert stored.data == (tree.root / "src/a.py").read_bytes()
+    tree.write("src/a.py", "a = 2\n", 0o755)
+    after = again.snapshot(rules)
+    assert again.changed(before.project, after.project).paths == ("src/a.py",)
+    again.pack()
+    assert not ran.exists()
 
 
 def test_files_of_runs_never_count(tree):
