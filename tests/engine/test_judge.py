@@ -342,8 +342,10 @@ def test_a_program_without_a_mode_that_only_reads_is_refused(judged):
 
 
 def test_killed_while_it_is_asked_it_is_asked_again_with_the_same_outcome(judged):
-    hangs = "touch asked\nwhile :; do sleep 0.1; done\n"
-    stage(judged, "codex", hangs, VETO, AGREES)
+    """And the first one, which a kill of the runner leaves alive, has been ended by then."""
+    hangs = "echo $$ > first\ntouch asked\nwhile :; do sleep 0.1; done\n"
+    alone = "ps -o stat= -p $(cat first) | grep -q '^[^Z]' && touch two-at-once\n"
+    stage(judged, "codex", hangs, alone + VETO, AGREES)
     env = environ(judged)
     with judged.started("run", "fix", env=env) as run:
         until((judged.home / "asked").exists, "judge")
@@ -357,6 +359,8 @@ def test_killed_while_it_is_asked_it_is_asked_again_with_the_same_outcome(judged
         "pass: nothing is missing",
     ]
     assert turns(judged) == ["codex"] * 3  # once more than without the kill
+    assert (judged.home / "first").exists()
+    assert not (judged.home / "two-at-once").exists()
 
 
 def test_killed_twice_while_it_is_asked_it_is_not_asked_a_third_time(judged):
