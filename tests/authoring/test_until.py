@@ -80,7 +80,9 @@ def test_the_text_decides_what_a_fix_is(text: str, check: str, fix: object) -> N
     assert fix_of(text, check) == fix
 
 
-FULL = UntilCommand("pytest -q", "Fix it.", "codex", "best", ("tests/",), ("src",))
+FULL = UntilCommand(
+    "pytest -q", "Fix it.", "codex", "best", ("tests/",), ("src",), "acceptEdits", ("Read",)
+)
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(61, "61s"), (60, "1m"), (0.5, 0.5), (61.5, 61.5)])
@@ -99,7 +101,12 @@ def test_a_document_has_only_what_was_given() -> None:
         "max_iterations": 3,
         "timeout": "90m",
         "max_cost_usd": 0.5,
-        "host": {"name": "codex", "model": "best"},
+        "host": {
+            "name": "codex",
+            "model": "best",
+            "permission_mode": "acceptEdits",
+            "allow": ["Read"],
+        },
         "scope": ["src"],
         "evidence": {"protect": ["tests/"], "clean": True},
     }
@@ -160,3 +167,11 @@ def test_a_proposal_says_what_happens_to_tests() -> None:
 def test_limits_are_no_part_of_a_command() -> None:
     assert same_command(FULL.to_dict(), FULL)
     assert not same_command(FULL.to_dict(), FULL._replace(fix="Fix it!"))
+    assert not same_command(FULL.to_dict(), FULL._replace(permission_mode=None))
+
+
+def test_a_run_from_before_there_were_permission_modes_is_the_same_command() -> None:
+    kept = FULL.to_dict()
+    del kept["permission_mode"], kept["allow"]
+    assert same_command(kept, FULL._replace(permission_mode=None, allow=()))
+    assert not same_command(kept, FULL)

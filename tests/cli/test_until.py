@@ -166,7 +166,7 @@ REFUSED = (
     "error: this loop runs agents without permission prompts, and you have not agreed to that: "
     f"`claude: {FIX}`\n"
     "   = help: agree with `--allow-skip-permissions` or `LL_ALLOW_SKIP_PERMISSIONS=1`, or set a "
-    "safer `permission_mode` with `host: {permission_mode: acceptEdits}` in a config\n"
+    "safer `permission_mode` with `ll-loop until --permission-mode acceptEdits`\n"
 )
 
 
@@ -178,6 +178,38 @@ def test_consent_is_needed_as_for_a_file(stage: Project) -> None:
         ll(stage, *COMMAND, "--allow-skip-permissions", LL_ALLOW_SKIP_PERMISSIONS="").returncode
         == 0
     )
+
+
+@pytest.mark.parametrize("saved", [(), ("--save", "mend")], ids=["no file", "saved"])
+def test_an_agent_in_a_stricter_mode_needs_no_consent(stage: Project, saved: tuple[str, ...]):
+    careful = (
+        "--permission-mode",
+        "acceptEdits",
+        "--allow",
+        "Bash(sh check.sh)",
+        "--allow",
+        "Read",
+    )
+    done = ll(stage, *COMMAND, *careful, *saved, "--no-try", LL_ALLOW_SKIP_PERMISSIONS="")
+    assert done.returncode == 0, done.stderr
+    called = (stage.home / "called").read_text()
+    assert "--permission-mode=acceptEdits" in called
+    assert "Bash(sh check.sh)" in called
+    if saved:
+        written = stage.file(".loops/mend.yaml")
+        assert "permission_mode: acceptEdits" in written
+        again = ll(stage, "run", "mend", LL_ALLOW_SKIP_PERMISSIONS="")
+        assert again.returncode == 0, again.stderr
+
+
+def test_a_mode_that_the_agent_does_not_have_is_refused_before_anything_runs(stage: Project):
+    done = ll(stage, *COMMAND, "--permission-mode", "mild", LL_ALLOW_SKIP_PERMISSIONS="")
+    assert done.returncode == 2
+    assert "`claude` has no permission mode `mild`" in done.stderr
+    assert not (stage.home / "called").exists()
+    done = ll(stage, *COMMAND, "--host", "codex", "--allow", "Read")
+    assert done.returncode == 2
+    assert "allow" in done.stderr
 
 
 # ── unfinished runs ────────────────────────────────────────────────────────────────────────────

@@ -141,6 +141,7 @@ def test_an_agent_in_a_shell_command_is_not_known_to_be_one(project: Project):
     written(project, "ralph", text.replace(prompt[0], "fix: claude -p < /dev/null\n"))
     project.git("init", "-q")
     program(project, "pytest", "test -e fixed")
+    assert "warning[LL325]" in project.ll("validate", "ralph", env=environ(project)).stdout
     assert project.ll("run", "ralph", env=environ(project)).returncode == 0
     assert project.file("tests/test_a.py") == "\n"
 

@@ -41,9 +41,22 @@ class UntilCommand(NamedTuple):
     model: str | None = None
     protect: tuple[str, ...] = ()
     scope: tuple[str, ...] = ()
+    permission_mode: str | None = None
+    allow: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        return {**self._asdict(), "protect": list(self.protect), "scope": list(self.scope)}
+        lists = {"protect": self.protect, "scope": self.scope, "allow": self.allow}
+        return {**self._asdict(), **{field: list(words) for field, words in lists.items()}}
+
+    def host_options(self) -> dict[str, Any]:
+        """Return the options of the agent as the `host` of a loop file."""
+        options = {
+            "name": self.host,
+            "model": self.model,
+            "permission_mode": self.permission_mode,
+            "allow": list(self.allow),
+        }
+        return {field: option for field, option in options.items() if option}
 
 
 def run_name_of(check: str) -> str:
@@ -77,7 +90,6 @@ def document(
     name: str, command: UntilCommand, limits: UntilLimits, *, clean: bool = False
 ) -> dict[str, Any]:
     """Return the loop as the data of a loop file."""
-    host = {"name": command.host, "model": command.model}
     evidence = {"protect": list(command.protect), "clean": clean}
     fields = {
         "name": name,
@@ -86,7 +98,7 @@ def document(
         "max_iterations": limits.max_iterations,
         "timeout": limits.timeout and _as_written(limits.timeout),
         "max_cost_usd": limits.max_cost_usd and _whole(limits.max_cost_usd),
-        "host": {key: value for key, value in host.items() if value},
+        "host": command.host_options(),
         "scope": list(command.scope),
         "evidence": {key: value for key, value in evidence.items() if value},
     }
@@ -141,5 +153,6 @@ def proposal(protect: Sequence[str]) -> str:
 
 
 def same_command(kept: Mapping[str, Any], command: UntilCommand) -> bool:
-    """Return whether a run was started by this command."""
-    return dict(kept) == command.to_dict()
+    """Return whether a run was started by this command; what an older version did not know was not
+    given."""
+    return {**UntilCommand("", "").to_dict(), **kept} == command.to_dict()

@@ -117,7 +117,7 @@ def _without_consent(wanted: Sequence[AgentAction], trust: Trust, *, has_file: b
         if has_file
         else "agree with"
     )
-    safer = "in the loop" if has_file else "with `host: {permission_mode: acceptEdits}` in a config"
+    safer = "in the loop" if has_file else "with `ll-loop until --permission-mode acceptEdits`"
     return UsageError(
         f"this loop runs agents without permission prompts, and you have not agreed to that: {listed}",
         f"{how} `--allow-skip-permissions` or `{ALLOW}=1`, or set a safer `permission_mode` {safer}",

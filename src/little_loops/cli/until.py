@@ -66,6 +66,17 @@ class UntilArgs(
     )
     host: str | None = value("the agent program; default: claude", choices=AGENTS)
     model: str | None = value("the model for that agent", metavar="NAME")
+    permission_mode: str | None = value(
+        "its permission mode, such as acceptEdits, which needs no consent; default: it skips"
+        " permission prompts",
+        metavar="MODE",
+    )
+    allow: Sequence[str] = value(
+        "a tool that it may use in that mode: 'Bash(pytest -q)'",
+        metavar="TOOL",
+        many=True,
+        default=(),
+    )
     max_iterations: int | None = value(
         "maximum number of iterations; default: 10", convert=positive, metavar="N"
     )
@@ -153,7 +164,14 @@ def _command(args: UntilArgs, root: str) -> UntilCommand:
     if fix is None:
         host, fix = _proposed(args, root)
     return UntilCommand(
-        args.check, fix, host, args.model, tuple(args.protect), tuple(args.scope or ())
+        args.check,
+        fix,
+        host,
+        args.model,
+        tuple(args.protect),
+        tuple(args.scope or ()),
+        args.permission_mode,
+        tuple(args.allow),
     )
 
 

@@ -133,6 +133,44 @@ ACTIONS = [
         """,
     ),
     row(
+        "agents in scripts",
+        """\
+        initial: a
+        states:
+          a: {action: claude -p 'Fix it.', next: b}
+          b: {action: "git pull && FAST=1 timeout 60 /opt/bin/codex exec -m x < plan.md", next: c}
+          c: {action: "sh -c 'cat plan.md | claude --print'", next: d}
+          d: {action: "claude -p 'Fix it.'", action_type: shell, next: e}
+          e: {action: "claude --version; codex login", next: f}
+          f: {action: "echo claude -p; grep -rn 'codex exec' docs", next: g}
+          g: {action: "claude-trace -p; which claude", next: done}
+          done: {terminal: true}
+        """,
+        """
+        warning[LL325] 3:15 claude -p 'Fix it.'
+          the script of state `a` starts `claude`, but does not count as an agent
+          help: give its prompt as the action, `{action: PROMPT, action_type: prompt}`, and its options in `host`; or, if it should stay a script, add `action_type: shell`
+        warning[LL325] 4:15 "git pull && FAST=1 timeout 60 /opt/bin/codex exec -m x < plan.md"
+          the script of state `b` starts `codex`, but does not count as an agent
+          help: give its prompt as the action, `{action: PROMPT, action_type: prompt}`, and its options in `host`; or, if it should stay a script, add `action_type: shell`
+        warning[LL325] 5:15 "sh -c 'cat plan.md | claude --print'"
+          the script of state `c` starts `claude`, but does not count as an agent
+          help: give its prompt as the action, `{action: PROMPT, action_type: prompt}`, and its options in `host`; or, if it should stay a script, add `action_type: shell`
+        """,
+    ),
+    row(
+        "an agent as the fix",
+        """\
+        check: make
+        fix: claude -p "$(cat PROMPT.md)" --permission-mode acceptEdits
+        """,
+        """
+        warning[LL325] 2:6 claude -p "$(cat PROMPT.md)" --permission-mode acceptEdits
+          the script of state `fix` starts `claude`, but does not count as an agent
+          help: give its prompt as the action, `{action: PROMPT, action_type: prompt}`, and its options in `host`; or, if it should stay a script, add `action_type: shell`
+        """,
+    ),
+    row(
         "a prompt for the shell in a paradigm",
         """\
         paradigm: relay

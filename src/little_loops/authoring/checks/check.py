@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from little_loops.authoring.checks.check_actions import (
+    check_agents,
     check_builtins,
     check_deploys,
     check_prose,
@@ -81,6 +82,7 @@ CHECKS: tuple[Check, ...] = (
     check_scripts,
     check_shell_features,
     check_prose,
+    check_agents,
     check_deploys,
     check_recipients,
     _check_branches,

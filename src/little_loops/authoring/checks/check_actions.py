@@ -45,6 +45,8 @@ _BASH_WORDS = (
 )
 # When these are negated, an error cannot be mistaken for an answer.
 _ONLY_ANSWERS = r"!\s+(?:test\b|\[|\(|\{|command\s+-v|type\b|which\b|true\b|false\b)"
+# A program of an agent, and the words with which it works on a prompt and exits.
+_AGENTS = {"claude": ("-p", "--print"), "codex": ("exec", "e")}
 MOST_READ = 20_000
 """The longest script that is parsed to tell a slash command from a path."""
 MOST_IN_ALL = 50_000
@@ -195,6 +197,41 @@ def check_prose(of: Inspection) -> Iterator[Problem]:
                 help=a_mapping if of.compiled else "add `action_type: prompt`",
                 part="value",
             )
+
+
+def check_agents(of: Inspection) -> Iterator[Problem]:
+    """Warn about an agent that a script starts: nothing limits it or restores what it changes."""
+    for name, what in of.actions.items():
+        state = of.loop.states[name]
+        declared = state.action_type is not None or of.gaps.in_state(name, "action_type")
+        agent = None if declared or not is_shells(what) else _agent_in(of, name)
+        if agent is not None:
+            prompt = "`{action: PROMPT, action_type: prompt}`"
+            yield of.warning(
+                "LL325",
+                f"the script of state `{name}` starts `{agent}`, but does not count as an agent",
+                *("states", name, "action"),
+                help=f"give its prompt as the action, {prompt}, and its options in `host`; or,"
+                " if it should stay a script, add `action_type: shell`",
+                part="value",
+            )
+
+
+def _agent_in(of: Inspection, name: str) -> str | None:
+    """Return the agent's program that the script of a state starts for one prompt, if any."""
+    state = of.loop.states[name]
+    script, shell = state.action or "", state.shell or of.loop.shell
+    if len(script) > MOST_READ or not any(agent in script for agent in _AGENTS):
+        return None
+    from little_loops.templates.shell.commands import commands_in  # few scripts start agents
+    from little_loops.templates.shell.rules import findings
+
+    for words in commands_in(covered(script, _references(of, script)), shell):
+        for at, finding in findings(words).items():
+            agent = words[at].text.rpartition("/")[2] if finding.role == "command" else ""
+            if any(word.text in _AGENTS.get(agent, ()) for word in words[at + 1 :]):
+                return agent
+    return None
 
 
 def check_deploys(of: Inspection) -> Iterator[Problem]:
