@@ -185,13 +185,13 @@ def test_named_branches_have_their_own_fields():
             f"{EACH}\nas: name",
             [
                 "7:18: LL405 `branch` has no `item`",
-                "8:5: LL222 `name` cannot be the name of a value: `${branch.name}` has a meaning",
+                "8:5: LL222 `name` cannot be used as a name here: `${branch.name}` is reserved",
             ],
             id="a reserved name",
         ),
         pytest.param(
             "matrix: {index: [1]}\naction: make",
-            ["6:5: LL222 `index` cannot be the name of a value: `${branch.index}` has a meaning"],
+            ["6:5: LL222 `index` cannot be used as a name here: `${branch.index}` is reserved"],
             id="a reserved key",
         ),
         pytest.param(

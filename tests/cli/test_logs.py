@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from little_loops.cli.log_lines import TextLines, first_wanted
 from little_loops.cli.logs import Rows
 from little_loops.cli.main import main
-from little_loops.cli.picking import TextLines, first_wanted
 from little_loops.fsm.codec import from_record
 from little_loops.fsm.timestamps import timestamp, wall_ms_of
 from little_loops.runs.follow import GrowingFile

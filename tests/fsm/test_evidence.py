@@ -396,7 +396,10 @@ def test_rules(world: ScriptedWorld, expected: str):
     ("world", "reason", "message"),
     [
         pytest.param(
-            goal(0, 1, confirm=2), "flaky", "it passes and fails on the same tree (", id="flaky"
+            goal(0, 1, confirm=2),
+            "flaky",
+            "it both passed and failed on the same tree (",
+            id="flaky",
         ),
         pytest.param(
             goal(1, agent(src__a="1"), 1, agent(), 1, agent(), 1, agent(), 1),

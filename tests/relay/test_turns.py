@@ -426,7 +426,7 @@ def test_a_task_that_an_agent_takes_away_is_a_warning(tasked, project):
     tasked.leave(status="partial")
     tasked.settle()
     why = (
-        "the status of task 886 was not written: "
+        "could not write the status of task 886: "
         "the task's file `TODO.md` has no heading or list line with 886"
     )
     assert tasked.warnings == [why]
@@ -483,7 +483,7 @@ def test_a_completed_task_whose_commit_is_refused(tasked, project):
     project.hook("pre-commit", "echo no >&2; exit 1")
     assert tasked.act("report")[0] == 0
     assert tasked.warnings == [
-        "the status of task 886 was not committed: git refused the commit: no"
+        "could not commit the status of task 886: git refused the commit: no"
     ]
 
 

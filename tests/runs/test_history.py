@@ -51,7 +51,7 @@ def test_a_run_of_somebody_else_in_a_directory_made_again_is_left_alone(tmp_path
         before = contents(tmp_path)
         with pytest.raises(StorageError) as caught:
             archive(str(tmp_path), "fix", own)
-    assert caught.value.message == f"`{running}` was removed and made again meanwhile"
+    assert caught.value.message == f"`{running}` was removed and created again in the meantime"
     assert contents(tmp_path) == before
 
 

@@ -225,7 +225,7 @@ def test_a_run_that_began_elsewhere_is_believed(project: Project):
     assert said.returncode == 2
     assert said.stderr == dedent("""\
         error: the seal of `fix` is missing, so nobody can tell who wrote its log
-           = help: a receipt is written where the run was started
+           = help: create the receipt on the machine where the run was started
         """)
 
 

@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from time import sleep
 
-from little_loops.cli.options import OutputArgs, age, flag, operand, positive, value
-from little_loops.cli.picking import (
+from little_loops.cli.log_lines import (
     AgentLines,
     Picked,
     RawLines,
@@ -23,6 +22,7 @@ from little_loops.cli.picking import (
     first_wanted,
     last_failure,
 )
+from little_loops.cli.options import OutputArgs, age, flag, operand, positive, value
 from little_loops.definitions.run_names import run_named
 from little_loops.errors import OK, UsageError
 from little_loops.fsm.events import Entry

@@ -77,7 +77,7 @@ def _checked_run(runs: Runs, name: str) -> RunView:
         paths = [each.name for each in runs.children(view) if each.is_alive]
         listed = ", ".join(f"`{path}`" for path in paths)
         raise UsageError(
-            f"`{name}` is waiting for the runs that it has started, and has no agent of its own now",
+            f"`{name}` is waiting for the runs that it has started, and has no agent of its own at the moment",
             f"name one of {listed}" if listed else f"`ll-loop status {name}` shows them",
         )
     machine = runs.machine(view)

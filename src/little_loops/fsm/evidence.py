@@ -490,4 +490,4 @@ def _is_same(one: NotPassed, other: NotPassed) -> bool:
 
 
 def _flaky_reason(record: CheckRecord, failed: NotPassed) -> str:
-    return f"it passes and fails on the same tree ({failed.tree[:7]})"
+    return f"it both passed and failed on the same tree ({failed.tree[:7]})"

@@ -14,7 +14,7 @@ from little_loops.fsm.waits import to_ms
 
 MAINTAIN = "on_maintain"
 LEAST_INTERVAL_MS = 1000
-"""Also applies to a loop that was not validated."""
+"""The shortest wait between cycles, also in a loop that was not validated."""
 
 
 def warn_of_failure(builder: StepBuilder) -> None:

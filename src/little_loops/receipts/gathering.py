@@ -75,7 +75,7 @@ def _check_sealed(view: RunView, log: bytes) -> None:
     if sealed is None:
         raise UsageError(
             f"the seal of `{view.name}` is missing, so nobody can tell who wrote its log",
-            "a receipt is written where the run was started",
+            "create the receipt on the machine where the run was started",
         )
     if not sealed.is_log(log):
         raise UsageError(not_written_by(view.files.events))

@@ -279,7 +279,7 @@ def _commit(repository: WorkTree, mine: Sequence[Change], message: str) -> str |
         if LOCK in answer.complaint:
             raise NotCommitted(
                 "the git index is locked by another git process, or by one that was killed",
-                f"if no git is running, remove `{os.path.join(repository.git_dir, LOCK)}`",
+                f"if no git process is running, remove `{os.path.join(repository.git_dir, LOCK)}`",
             )
         raise NotCommitted(f"git refused the commit: {answer.complaint}")
     return _run_git(repository, ["rev-parse", "--short", "HEAD"]).text.strip()

@@ -61,7 +61,7 @@ def _release_task(relay: Relay, project: str) -> tuple[str, ...]:
     try:
         write_status(relay.task, "partial", rules.artifacts_of(relay.turns), project)
     except LittleLoopsError as problem:
-        return (f"the status of task {relay.task.id} was not written: {problem.message}",)
+        return (f"could not write the status of task {relay.task.id}: {problem.message}",)
     return ()
 
 

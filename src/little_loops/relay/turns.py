@@ -309,7 +309,7 @@ def _write_task_status(
     try:
         write_status(task, status, artifacts, call.project)
     except LittleLoopsError as problem:
-        return [f"the status of task {one_line(task.id, 60)} was not written: {problem.message}"]
+        return [f"could not write the status of task {one_line(task.id, 60)}: {problem.message}"]
     return []
 
 
@@ -402,7 +402,7 @@ def _complete_task(call: Call, relay: Relay) -> list[str]:
             message = rules.completion_message(call.loop, relay.session, task.id, turn)
             commit(repository, message, CommitBounds(places), before={})
     except LittleLoopsError as problem:
-        problems.append(f"the status of task {task.id} was not committed: {problem.message}")
+        problems.append(f"could not commit the status of task {task.id}: {problem.message}")
     return problems
 
 

@@ -125,7 +125,7 @@ def archive(root: str, name: str, own: Folder | None = None) -> RunFiles | None:
     running = make_folder(root, RUNNING)
     with running, guarded(running):
         if own is not None and not running.is_same(own):
-            raise StorageError(f"`{running.path}` was removed and made again meanwhile")
+            raise StorageError(f"`{running.path}` was removed and created again in the meantime")
         if not _parts(running, name):
             return None
         started = _started(running, RunFiles(root, name))

@@ -95,7 +95,7 @@ Lookup: TypeAlias = Callable[[Reference], object]
 """Returns the value of a reference, or raises `Unresolved`."""
 
 LARGEST = 128 * 1024
-"""The kernel's limit for one string: a variable's name, `=`, its value and a NUL."""
+"""The kernel's limit on one environment string: the name, `=`, the value and a NUL."""
 
 # As strings, compiled on use: few scripts need them.
 _BLANKS = r"[ \t\n]+"

@@ -105,7 +105,7 @@ def _branches_of(loop: FSMLoop, name: str) -> str:
     """Return the named branches of a state, each on a line, with the first line of its action."""
     filling = Filling(unfolded(loop, NOWHERE).loop)
     branches = loop.states[name].branches
-    assert branches is not None, "only a state with branches is asked"
+    assert branches is not None, "only called for a state with branches"
     lines = []
     for key, branch in branches.named.items():
         path = f"{name}/{key}"

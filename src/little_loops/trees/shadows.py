@@ -58,7 +58,7 @@ class Linked(NamedTuple):
     copy: str
     folders: tuple[str, ...]
     products: frozenset[str] = frozenset()
-    """Those of the directories that may have build products."""
+    """The `folders` that may have build products."""
 
 
 DIRECTORY = PlannedContent("dir", stat.S_IFDIR | 0o755, b"")

@@ -37,7 +37,7 @@ from little_loops.trees.rules import (
 MAX_COPIED_BYTES = 1 << 20
 """Ignored files up to this size are copied into the clean copy; larger ones are linked."""
 MAX_AROUND = 20_000
-"""If its repository has more files outside the project, the clean copy has only the project."""
+"""If the repository has more files than this outside the project, the clean copy has only the project."""
 
 
 def read_rules(

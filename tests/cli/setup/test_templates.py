@@ -137,7 +137,7 @@ def test_the_agent_is_asked_until_the_check_passes(project, stand_ins, template,
         ),
         pytest.param(
             *("tests", "javascript", {**NODE, "npm": ["exit 1"]}),
-            "node_modules is missing, run npm install",
+            "node_modules is missing; run npm install",
             id="nothing installed",
         ),
         pytest.param(

@@ -358,7 +358,7 @@ def test_the_file_with_what_a_command_printed_is_not_run(program):
     name = program.split()[0].removesuffix("3")
     (said,) = told(f"{program} {reference}")
     assert said == (
-        f"error: `{reference}` is the file with the output of a command, and `{name}` would run it "
+        f"error: `{reference}` is the output file of a command, and `{name}` would run it "
         "= add `:raw` if you trust whoever writes that output to run commands here"
     )
     assert told(f"{program} ${{prev.file}}") != []

@@ -251,7 +251,7 @@ def _check_names(reader: Reader, node: Map, given: Mapping[str, Any]) -> None:
     for name in used:
         if name in RESERVED:
             field = "as" if name == given.get("as") else "matrix"
-            message = f"`{name}` cannot be the name of a value: `${{branch.{name}}}` has a meaning"
+            message = f"`{name}` cannot be used as a name here: `${{branch.{name}}}` is reserved"
             reader.report("LL222", message, _mark(node, field), "choose another name")
     known = given.get("matrix", {})
     for entry in given.get("exclude", ()) if known else ():

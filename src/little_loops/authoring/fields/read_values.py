@@ -190,7 +190,7 @@ def _time_without_unit(reader: Reader, node: Node, label: str) -> Any:
     if not isinstance(node, Text) or node.kind != "str" or notation(node.text):
         return _numeric(reader, node, label, "a duration like `90s`", False)
     if "${" in node.text:
-        help = "templates are not filled in here; write the duration itself"
+        help = "references are not allowed here; write a duration"
     elif re.fullmatch(r"[0-9]+(\.[0-9]+)?", node.text):
         help = f"write {node.text}, without quotes, or `{node.text}s`"
     else:
@@ -428,7 +428,7 @@ def _numeric(reader: Reader, node: Node, label: str, wants: str, template: bool)
 def _unquote(node: Text) -> str | None:
     """Return the help for a text that was probably meant as a number."""
     if node.kind == "str" and "${" in node.text:
-        return "templates are not filled in here; write the number itself"
+        return "references are not allowed here; write a number"
     if node.kind == "bool" and node.text.lower() not in ("true", "false"):
         return f"YAML reads `{node.text}` as {str(node.value).lower()}"
     looks = node.quoted and re.fullmatch(r"[-+]?[0-9]+(\.[0-9]+)?", node.text)

@@ -117,7 +117,7 @@ def _needs(package: Package, script: str) -> list[str]:
     has = f'node -e \'process.exit(require("./{PACKAGE}").scripts["{script}"] ? 0 : 1)\''
     lines = [need(has, f"{PACKAGE} has no script {script}")]
     if package.dependencies and not os.path.exists(os.path.join(package.root, ".pnp.cjs")):
-        missing = f"node_modules is missing, run {package.manager} install"
+        missing = f"node_modules is missing; run {package.manager} install"
         lines.append(need("[ -d node_modules ]", missing))
     return lines
 

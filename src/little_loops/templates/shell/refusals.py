@@ -208,8 +208,7 @@ def _run_as_file(reference: Reference, place: ScriptPosition) -> RefusedValue:
     """Return the refusal of an output file that a program would run."""
     return RefusedValue(
         reference,
-        f"`{reference.text}` is the file with the output of a command, "
-        f"and `{place.file_of}` would run it",
+        f"`{reference.text}` is the output file of a command, and `{place.file_of}` would run it",
         "add `:raw` if you trust whoever writes that output to run commands here",
     )
 
