@@ -70,6 +70,22 @@ def test_stop_and_resume(shop: Shop, browser):
         assert [kinds.count(kind) for kind in ("loop_interrupted", "resume")] == [2, 1]
 
 
+def test_many_runs_of_a_group_are_drawn_in_pieces(shop: Shop, browser):
+    shop.loop("release", RELEASE)
+    shop.ll("run", "release")
+    for number in range(59):
+        for suffix in (".state.json", ".events.jsonl"):
+            data = shop.running("release", suffix).read_bytes()
+            shop.running(f"release@{number}", suffix).write_bytes(data)
+    with serving(shop) as server, tab(browser, server.url) as watched:
+        page = watched.page
+        waiting = page.get_by_role("region", name="Waiting for you")
+        expect(waiting.get_by_role("heading")).to_have_text(re.compile("60"))
+        expect(waiting.locator(".run")).to_have_count(50)
+        waiting.get_by_role("button", name="Show more").click()
+        expect(waiting.locator(".run")).to_have_count(60)
+
+
 def pauses(shop: Shop, name: str) -> int:
     return sum(event["event"] == "loop_paused" for event in shop.events(name))
 

@@ -149,9 +149,7 @@ def test_a_row_names_the_branches_that_failed(project):
     project.loop("review", REVIEW)
     project.ll("run", "review")
     with serving(project) as server:
-        why = (
-            "it ended in the failure state `broken` after in `each`, 1 of 3 passed, not bad, worse"
-        )
+        why = "it ended in the failure state `broken` after 1 of 3 passed in `each`, not bad, worse"
         assert sorted(row_of(server, "review")["error"].replace(",", "").split()) == sorted(
             why.replace(",", "").split()
         )
@@ -206,3 +204,35 @@ def test_a_pause_within_a_step_is_not_part_of_its_bar(project):
         bars = server.get("/api/runs/port/timeline").json["rows"][0]["bars"]
         assert [(bar["step"], bar["verdict"]) for bar in bars] == [(1, "handoff"), (1, "pass")]
         assert bars[0]["to_ms"] <= bars[1]["from_ms"]
+
+
+GREET = """\
+    name: greet
+    initial: say
+    context: {who: world, times: 2, secret: ""}
+    states:
+      say: {action: "echo ${context.who}", next: done}
+      done: {terminal: true}
+    """
+
+
+def test_a_run_shows_the_context_that_it_was_started_with(project):
+    project.loop("greet", GREET)
+    project.ll("run", "greet", "--context", "who=you", "--context", "secret=hunter2-hunter2")
+    with serving(project, MY_TOKEN="hunter2-hunter2") as server:
+        context = server.get("/api/runs/greet").json["context"]
+        found = {each["name"]: each["text"] for each in context}
+        assert (found["who"], found["times"]) == ("you", "2")
+        assert "hunter2" not in found["secret"]
+
+
+def test_the_list_of_loops_has_the_first_of_many_current_runs(project):
+    project.loop("gate", GATE)
+    project.ll("run", "gate")
+    for number in range(4):
+        for suffix in (".state.json", ".events.jsonl"):
+            data = project.running("gate", suffix).read_bytes()
+            project.running(f"gate@{number}", suffix).write_bytes(data)
+    with serving(project) as server:
+        [loop] = server.get("/api/loops").json["loops"]
+        assert (len(loop["current"]), loop["current_count"]) == (3, 5)

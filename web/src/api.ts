@@ -87,7 +87,8 @@ export interface LoopRow {
   median_duration_ms: number | null;
   median_cost_usd: number | null;
   median_iterations: number | null;
-  current: RunRow[]; // alive or unfinished
+  current: RunRow[]; // alive or unfinished, at most 3
+  current_count: number; // how many there are
   can: Can[]; // "run", "edit"
 }
 export interface Ending {
@@ -294,6 +295,7 @@ export interface RunDetail {
   final_line: string | null; // "Loop completed: done (3 iterations, 2m 34s)"
   next_command: string | null;
   scope: string[];
+  context: { name: string; text: string }[]; // the variables that it was started with
   limits: Limits;
   file: string | null;
   loop_key: string | null;

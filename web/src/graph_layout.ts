@@ -82,9 +82,12 @@ export function place(machine: Machine): Placed {
     graph.setNode(state.name, { width: size.width, height: size.height });
   }
   const drawn = machine.edges.filter((edge) => shown.has(edge.from) && shown.has(edge.to));
+  const order = new Map(machine.states.map((state, at) => [state.name, at]));
   drawn.forEach((edge, at) => {
     const width = columns(labelOf(edge)) * LABEL_CHAR + 10;
-    graph.setEdge(edge.from, edge.to, { width, height: 18, labelpos: "c" }, String(at));
+    // The way through the states in the order of the file is a straight line, and others go around it.
+    const weight = order.get(edge.to) === order.get(edge.from)! + 1 ? 8 : 1;
+    graph.setEdge(edge.from, edge.to, { width, height: 18, labelpos: "c", weight }, String(at));
   });
   layout(graph);
   const states = machine.states.map((state) => {

@@ -26,7 +26,7 @@ from little_loops.web.errors import ApiError, not_found
 from little_loops.web.graph import machine_json
 from little_loops.web.keys import loop_key, parse_loop
 from little_loops.web.questions import Query, Question
-from little_loops.web.rows import ending, row
+from little_loops.web.rows import GROUPS, ending, group_of, row
 
 if TYPE_CHECKING:
     from little_loops.web.site import Project, Site
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 STRIP = 20
 COUNTED = 1000
 CHARTED = 200
+CURRENT = 3
+"""How many of a loop's current runs are in the list; there may be hundreds."""
 LARGEST = 1 << 20
 
 
@@ -108,12 +110,20 @@ def _row(
         "median_duration_ms": median([run.ran_ms for run in counted]),
         "median_cost_usd": median([run.cost_usd for run in counted if run.cost_usd]),
         "median_iterations": median([run.iteration for run in counted]),
-        "current": [row(site.policy, project, view) for view in current],
+        "current": [row(site.policy, project, view) for view in _first(current)],
+        "current_count": len(current),
         "can": [
             can_run(site.policy, wrong or gone, visible(entry.fix, newlines=False) or None),
             can_edit(site.policy),
         ],
     }
+
+
+def _first(current: Sequence[RunView]) -> list[RunView]:
+    """Return the current runs that a reader should see first."""
+    return sorted(current, key=lambda view: (GROUPS.index(group_of(view)), -view.updated_ms))[
+        :CURRENT
+    ]
 
 
 # ── one loop ───────────────────────────────────────────────────────────────────────────────────

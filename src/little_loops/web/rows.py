@@ -130,7 +130,7 @@ def _last_failure(project: Project, view: RunView) -> str | None:
 
 
 def _failed_branches(entries: Sequence[Entry], state: str) -> str | None:
-    """Return which branches of a state failed: `in `each`, 2 of 3 passed: not db.py`; None if it has
+    """Return which branches of a state failed: `2 of 3 passed in `each`, not db.py`; None if it has
     none."""
     reason: str | None = None
     failed: list[str] = []
@@ -145,7 +145,7 @@ def _failed_branches(entries: Sequence[Entry], state: str) -> str | None:
     if reason is None:
         return None
     names = ", ".join(visible(name, newlines=False) for name in failed)
-    return f"in `{state}`, {reason}" + (f", not {names}" if names else "")
+    return f"{reason} in `{state}`" + (f", not {names}" if names else "")
 
 
 def _lines(*texts: str | None) -> Iterator[str]:

@@ -20,11 +20,13 @@ from little_loops.fsm.schema import FSMLoop
 from little_loops.light_typing import TYPE_CHECKING, Any
 from little_loops.receipts.gathering import make_receipt
 from little_loops.reporting.escape import visible
+from little_loops.reporting.masking import Masker
 from little_loops.runs.answers import quoted_answer
 from little_loops.runs.follow import open_events
 from little_loops.runs.scanning import Counts, counts_of
 from little_loops.runs.view import RunDetail, RunView
 from little_loops.sharing.run_record import open_record
+from little_loops.templates.splice import as_text
 from little_loops.terminal.markdown_report import markdown_report
 from little_loops.terminal.summaries import final_line, next_step
 from little_loops.web.commands import command_name, output_of
@@ -86,6 +88,7 @@ def run_detail(site: Site, query: Query) -> Mapping[str, Any]:
         "final_line": None if view.is_alive else final_line(view, last),
         "next_command": next_step(view),
         "scope": list(summary.scope) if summary else [],
+        "context": _context(project, view),
         "limits": _no_limits() if machine is None else limits(view, machine),
         **_loop_of(project, view),
         "continuation": texts.continuation,
@@ -130,6 +133,13 @@ def _detail(project: Project, view: RunView) -> RunDetail:
         if found is not None and found.view.files == view.files:
             return found
     return RunDetail(view, machine=project.runs.machine(view))
+
+
+def _context(project: Project, view: RunView) -> list[dict[str, str]]:
+    """Return the variables that the run was started with, as they are put into its actions."""
+    mask = Masker(os.environ).mask
+    values = project.runs.context(view)
+    return [{"name": name, "text": mask(visible(as_text(values[name])))} for name in values]
 
 
 def _no_limits() -> dict[str, Any]:

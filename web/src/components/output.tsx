@@ -14,7 +14,9 @@ import { Icon, Problem } from "./basics";
 const LINE = 20;
 const PIECE = 65_536;
 const MOST_KEPT = 16 * 1024 * 1024;
-const LEAST_VISIBLE = 2;
+const LEAST_VISIBLE = 1;
+/** So few lines are seen at a glance. */
+const SEARCHED = 12;
 const MOST_VISIBLE = 24;
 
 interface Text {
@@ -165,7 +167,7 @@ export function Output(props: OutputPlace & { size: number; running: boolean; gr
             <input type="checkbox" checked={following} onChange={(event) => setFollowing(event.currentTarget.checked)} /> Follow
           </label>
         )}
-        {client.live && stream !== "agent" && text.size > 0 && <Search place={place} label={props.named ? `Search ${stream}` : "Search the output"} onJump={(offset) => void jump(offset)} />}
+        {client.live && stream !== "agent" && (running || total > SEARCHED || text.from > 0 || text.next < text.size) && <Search place={place} label={props.named ? `Search ${stream}` : "Search the output"} onJump={(offset) => void jump(offset)} />}
       </div>
       {failure && <Problem failure={failure} />}
       <div

@@ -171,7 +171,7 @@ function StepLine(props: { number: number; row: StepRow | null; before: StepRow 
           <span class={`verdict tone-${row.tone}`}>{verdictWord(row)}</span>
         </span>
         <span class="step-what muted" dir="auto">
-          {row.iteration !== props.before?.iteration && row.kind !== "terminal" && <span class="tag">iteration {row.iteration}</span>}
+          {(row.iteration !== props.before?.iteration || row.kind === "agent") && row.kind !== "terminal" && <span class="tag">iteration {row.iteration}</span>}
           {row.attempts > 1 && <span class="tag">{row.attempts} attempts</span>}
           {row.handoff && row.verdict !== "handoff" && <span class="tag">handoff</span>}
           {row.decision && <span class="tag">{row.decision.replace("_", " ")}</span>}

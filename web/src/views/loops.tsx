@@ -87,28 +87,37 @@ function LoopItem({ loop, projects }: { loop: LoopRow; projects: number }) {
             )}
           </p>
         ))}
+        {loop.current_count > loop.current.length && (
+          <p class="loop-current">
+            <a href={hrefs.runs({ loop: loop.name })}>{plural(loop.current_count - loop.current.length, "more run")}</a>
+          </p>
+        )}
       </div>
       <div class="loop-strip">
         <Strip endings={loop.endings} />
       </div>
-      <dl class="loop-numbers">
-        <div>
-          <dt>completed</dt>
-          <dd class="number">{loop.success_rate === null ? "–" : loop.counted < FEW ? `${loop.completed} of ${loop.counted}` : percent(loop.success_rate)}</dd>
-        </div>
-        <div>
-          <dt>median time</dt>
-          <dd class="number">{loop.median_duration_ms === null ? "–" : duration(loop.median_duration_ms)}</dd>
-        </div>
-        <div>
-          <dt>median cost</dt>
-          <dd class="number">{loop.median_cost_usd ? money(loop.median_cost_usd) : "–"}</dd>
-        </div>
-        <div>
-          <dt>runs</dt>
-          <dd class="number">{loop.runs}</dd>
-        </div>
-      </dl>
+      {loop.runs === 0 ? (
+        <div class="loop-numbers" />
+      ) : (
+        <dl class="loop-numbers">
+          <div>
+            <dt>completed</dt>
+            <dd class="number">{loop.success_rate === null ? "–" : loop.counted < FEW ? `${loop.completed} of ${loop.counted}` : percent(loop.success_rate)}</dd>
+          </div>
+          <div>
+            <dt>median time</dt>
+            <dd class="number">{loop.median_duration_ms === null ? "–" : duration(loop.median_duration_ms)}</dd>
+          </div>
+          <div>
+            <dt>median cost</dt>
+            <dd class="number">{loop.median_cost_usd ? money(loop.median_cost_usd) : "–"}</dd>
+          </div>
+          <div>
+            <dt>runs</dt>
+            <dd class="number">{loop.runs}</dd>
+          </div>
+        </dl>
+      )}
       <div class="loop-actions">
         {run?.allowed && (
           <button type="button" onClick={() => setStarting(true)} aria-label={`Run ${loop.name}`}>

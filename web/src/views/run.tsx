@@ -391,6 +391,21 @@ function About({ data }: { data: RunDetail }) {
           </Fact>
         )}
       </dl>
+      {data.context.length > 0 && (
+        <section class="context" aria-labelledby="context">
+          <h3 id="context">Context</h3>
+          <dl class="variables">
+            {data.context.map(({ name, text }) => (
+              <div key={name}>
+                <dt class="mono">{name}</dt>
+                <dd class="mono" dir="auto">
+                  {text || <span class="muted">(empty)</span>}
+                </dd>
+              </div>
+            ))}
+          </dl>
+        </section>
+      )}
       {client.live && data.next_command && (
         <p>
           In a terminal: <Command text={data.next_command} />

@@ -21,6 +21,9 @@ const STATUSES: [value: string, word: string][] = [
   ["interrupted", "Interrupted"],
 ];
 
+/** How many runs of a group are drawn at first: there may be hundreds. */
+const DRAWN = 50;
+
 /** What arrives within this time is drawn together. */
 const TOGETHER_MS = 20;
 
@@ -210,7 +213,9 @@ function useItems(projects: number): (row: RunRow) => VNode {
 
 function Group(props: { title: string; rows: RunRow[]; projects: number; strong?: boolean }) {
   const item = useItems(props.projects);
+  const [drawn, setDrawn] = useState(DRAWN);
   if (props.rows.length === 0) return null;
+  const rest = props.rows.length - drawn;
   const id = `group-${props.title.toLowerCase().replaceAll(" ", "-")}`;
   return (
     <section class={`group${props.strong ? " strong" : ""}`} aria-labelledby={id}>
@@ -218,8 +223,13 @@ function Group(props: { title: string; rows: RunRow[]; projects: number; strong?
         {props.title} <span class="count number">{props.rows.length}</span>
       </h2>
       <ul class="runs">
-        {props.rows.map(item)}
+        {props.rows.slice(0, drawn).map(item)}
       </ul>
+      {rest > 0 && (
+        <button type="button" class="more" onClick={() => setDrawn(drawn + 4 * DRAWN)}>
+          Show more <span class="muted">({plural(rest, "more run")})</span>
+        </button>
+      )}
     </section>
   );
 }
