@@ -327,6 +327,25 @@ def test_a_loop_that_a_killed_run_left_weakened_is_not_what_the_next_one_runs(tm
     assert (ended.returncode, "(2 iterations" in ended.stdout) == (0, True)
 
 
+def test_after_a_kill_the_line_says_how_to_get_a_restored_file_back(tmp_path):
+    """Who changed it cannot be known: the agent, or the user before the resume."""
+    once = '[ -e ../killed ] || { touch ../killed; kill -9 "$PPID"; exit; }'
+    project = laid_out(Project(tmp_path), agent(once, "echo right > src/value"), PROTECTED)
+    assert run(project).returncode == -signal.SIGKILL
+    mine = f"# mine\n{TEST}"
+    (project.root / "tests/check.py").write_text(mine)
+    said = project.ll("resume", "fix", "--allow-skip-permissions")
+    assert said.returncode == 0, said.stdout
+    assert (project.root / "tests/check.py").read_text() == TEST
+    line, back = said.stdout.partition("!")[2].splitlines()[:2]
+    assert line == " tests/check.py was changed by the agent: restored"
+    words = back.partition("If you changed it after the kill: ll-loop ")[2].split()
+    assert words[:4] == ["restore", "fix", "tests/check.py", "--tree"]
+    done = project.ll(*words)
+    assert done.stdout == f"restored tests/check.py as it was in tree {words[-1]}\n", done.stderr
+    assert (project.root / "tests/check.py").read_text() == mine
+
+
 def test_what_a_killed_turn_changed_is_not_taken_for_nothing_if_the_snapshots_are_gone(tmp_path):
     gone = 'rm -rf "$HOME/.local/state/little-loops/trees"'
     project = laid_out(Project(tmp_path), agent(gone, *WEAKEN_AND_KILL), PROTECTED)

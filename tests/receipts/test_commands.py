@@ -10,6 +10,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -539,6 +540,46 @@ def test_also_what_the_agent_had_made_of_a_protected_file(project):
     done = project.ll("restore", "fix", "t.sh", "--step", "2", cwd=project.root / "tests")
     assert (done.returncode, done.stdout) == (0, "restored tests/t.sh as it was after step 2\n")
     assert project.file("tests/t.sh") == "exit 0\n"
+
+
+def test_a_file_comes_back_from_any_snapshot(project):
+    """By the id of the files, or by that of the protected ones."""
+    log = project.ll("logs", "fix", "--json").stdout.splitlines()
+    trees = [one for one in map(json.loads, log) if one["event"] == "tree"]
+    weak = next(one for one in trees if one["when"] == "after" and one["state"] == "fix")
+    for id in (weak["id"][:6], weak["guard"]):
+        done = project.ll("restore", "fix", "tests/t.sh", "--tree", id)
+        assert done.stdout == f"restored tests/t.sh as it was in tree {id}\n", done.stderr
+        assert project.file("tests/t.sh") == "exit 0\n"
+        assert project.ll("restore", "fix", "tests/t.sh").returncode == 0
+    done = project.ll("restore", "fix", "gone", "--tree", weak["id"])
+    assert done.stderr == dedent(f"""\
+        error: `gone` did not exist in tree {weak["id"]}
+           = help: no snapshot contains it
+        """)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        pytest.param(
+            ("tests/t.sh", "--tree", "zz"),
+            "error: the run has no snapshot `zz`\n   = help: snapshots were recorded for steps ",
+            id="no such snapshot",
+        ),
+        pytest.param(
+            ("tests/t.sh", "--tree", ""), "error: the run has no snapshot ``\n", id="too short"
+        ),
+        pytest.param(
+            ("tests/t.sh", "--tree", "1", "--step", "1"),
+            "error: `--step` and `--tree` exclude each other\n   = help: use one of them\n",
+            id="both",
+        ),
+    ],
+)
+def test_what_is_in_no_snapshot_is_not_restored(words, said, project):
+    done = project.ll("restore", "fix", *words)
+    assert (done.returncode, done.stderr[: len(said)]) == (2, said)
 
 
 def test_links_and_modes_come_back(project):

@@ -19,16 +19,22 @@ from little_loops.terminal.console import print_json, say
 class RestoreArgs(
     OutputArgs,
     verb="restore",
-    summary="Restore a file as it was when a run started, or as one of its steps left it.\n"
+    summary="Restore a file as it was when a run started, as one of its steps left it, or as any\n"
+    "of its snapshots contains it.\n"
     "The current version is first stored in the run's snapshots.",
     examples=[
         ("ll-loop restore fix-tests tests/test_a.py", "from before the last run"),
         ("ll-loop restore fix-tests tests/test_a.py --step 4", "as step 4 left it"),
+        (
+            "ll-loop restore fix-tests tests/test_a.py --tree 29fad7",
+            "as a line of the run names it",
+        ),
     ],
 ):
     loop: str = operand("a loop's name, or NAME@ID")
     path: str = operand("a file in the project")
     step: int | None = value("as this step left it", convert=positive, metavar="N")
+    tree: str | None = value("as this snapshot contains it", metavar="ID")
     run: str | None = value("start time of an earlier run, from `ll-loop history`", metavar="STAMP")
 
 
@@ -38,20 +44,28 @@ def main(argv: Sequence[str]) -> int:
     Raises `ConflictError` if the run is alive, `UsageError` if the file is outside the project.
     """
     args = RestoreArgs.read(argv)
+    if args.step is not None and args.tree is not None:
+        raise UsageError("`--step` and `--tree` exclude each other", "use one of them")
     runs = Runs(find_project(os.getcwd()))
     view = view_of(runs, args.loop, args.run)
     if view.is_alive:
         raise ConflictError(*refusals.running(view.name))
     path = _inside(args.path, runs.root)
     story, trees = story_of(runs, view), trees_of(view.files, os.environ)
-    file = version_at(story, trees, path, args.step)
+    file = version_at(story, trees, path, args.step, args.tree)
     kept = put_back(trees, file)
     if args.json:
         print_json({"schema": 1, "path": path, "bytes": len(file.data), "kept": kept})
     elif not args.quiet:
-        as_it = "when the run started" if args.step is None else f"after step {args.step}"
-        say(f"restored {path} as it was {as_it}")
+        say(f"restored {path} as it was {_time_of(args)}")
     return OK
+
+
+def _time_of(args: RestoreArgs) -> str:
+    """Return when the file was as it is now."""
+    if args.tree is not None:
+        return f"in tree {args.tree}"
+    return "when the run started" if args.step is None else f"after step {args.step}"
 
 
 def _inside(argument: str, root: str) -> str:

@@ -18,6 +18,8 @@ from little_loops.records import NamedTuple
 from little_loops.trees.model import StoredFile
 from little_loops.trees.placing import OpenDirectory
 
+SHORTEST_ID = 4
+
 
 class Span(NamedTuple):
     """The trees before and after one or several steps."""
@@ -84,11 +86,16 @@ def version_of(trees: TreesAndRules, path: str, tree: Tree) -> StoredFile | None
     return store.read_guarded(tree.guard, path) or store.read(tree.project, path)
 
 
-def version_at(story: Story, trees: TreesAndRules, path: str, step: int | None) -> StoredFile:
-    """Return a file as a step left it, or without a step as it was when the run started.
+def version_at(
+    story: Story, trees: TreesAndRules, path: str, step: int | None, tree: str | None = None
+) -> StoredFile:
+    """Return a file as a step left it or as a snapshot contains it, or without these as it was when
+    the run started.
 
-    Raises `UsageError` if there is no such tree, or no such file in it.
+    Raises `UsageError` if there is no such snapshot, or no such file in it.
     """
+    if tree is not None:
+        return _version_in(story, trees, path, tree)
     wanted = next(iter(story.trees), None) if step is None else tree_left_by(story, step)
     if wanted is None:
         raise UsageError(f"no snapshot was recorded after step {step}", _steps_of(story))
@@ -97,6 +104,20 @@ def version_at(story: Story, trees: TreesAndRules, path: str, step: int | None) 
         when = "when the run started" if step is None else f"after step {step}"
         raise UsageError(f"`{path}` did not exist {when}", _where_it_was(story, trees, path))
     return found
+
+
+def _version_in(story: Story, trees: TreesAndRules, path: str, id: str) -> StoredFile:
+    """Return a file as the snapshot with this id contains it; the beginning of the id is enough."""
+    # Snapshots of the same files may differ in protected ones outside the scope: their id first.
+    ids = [(each, (each.guard, each.id, each.project)) for each in story.trees]
+    found = [each for n in range(3) for each, names in ids if names[n].startswith(id)]
+    if not found or len(id) < SHORTEST_ID:
+        raise UsageError(f"the run has no snapshot `{id}`", _steps_of(story))
+    file = version_of(trees, path, found[0])
+    if file is None:
+        hint = _where_it_was(story, trees, path)
+        raise UsageError(f"`{path}` did not exist in tree {id}", hint)
+    return file
 
 
 def _where_it_was(story: Story, trees: TreesAndRules, path: str) -> str:

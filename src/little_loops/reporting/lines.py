@@ -133,6 +133,8 @@ class PlainLines:
         self._unread: TreeUnread | None = None
         self._committed: tuple[str, ...] = ()
         self.tree = ""
+        self._guard = ""
+        self._is_after_kill = False
         self.reported: dict[str, None] = {}
         self.total = Changed()
         self._changed_since_pass = 0
@@ -167,6 +169,7 @@ class PlainLines:
         """Return the line about the action that is running, and the whole action if asked for."""
         self.check = _place_and_tree(event, self.tree, self.signs["neutral"])
         self._count, self._next_count = self._next_count, ""
+        self._is_after_kill = False
         self._state, self._action, self._shown = event.state, event, ""
         self._is_changing = self._is_changing or not (event.is_check or event.terminal)
         is_repeated, self._is_repeated = self._is_repeated, False
@@ -341,6 +344,7 @@ class PlainLines:
     def _tree(self, event: Tree) -> list[str]:
         """Remember the tree and the total changes."""
         self.tree, self._unread, self._committed = event.id, None, event.committed
+        self._guard = event.guard
         if event.compared:
             self.total = event.compared[0]
         if event.when == "end":
@@ -373,6 +377,8 @@ class PlainLines:
         else:
             what = _strayed(event) if event.of == "outside" else self._tampering(event)
             lines = [f"{INDENT}! {what}: restored"] if event.paths else []
+            if lines and event.of == "protected" and self._is_after_kill:
+                lines.append(f"{INDENT}{self._way_back(event)}")
         return [*lines, *(f"{INDENT}! not restored: {one_line(why)}" for why in event.failed)]
 
     def _put_back(self, event: Restored) -> str:
@@ -382,6 +388,15 @@ class PlainLines:
         if kept is None or kept.best is None:
             return paths
         return f"{paths} (best: {plain(kept.best)}, tree {(kept.tree or '')[:6]})"
+
+    def _way_back(self, event: Restored) -> str:
+        """Return how to undo a restoration after a kill: the change may have been the user's."""
+        path = event.paths[0]
+        is_plain = event.files == 1 and all(one.isalnum() or one in "._-/" for one in path)
+        return (
+            f"If you changed {'it' if event.files == 1 else 'them'} after the kill: "
+            f"ll-loop restore {self._name} {path if is_plain else 'PATH'} --tree {self._guard[:10]}"
+        )
 
     def _tampering(self, event: Tampered | Restored) -> str:
         paths = listed_paths(event.paths, event.files)
@@ -406,6 +421,7 @@ class PlainLines:
     def _resume(self, event: Resume) -> list[str]:
         """Return the lines about a resumed run."""
         self.iteration = event.iteration
+        self._is_after_kill = True
         where = f"from state '{event.state}' (iteration {event.iteration})"
         lines = [f"Resuming loop '{self.loop}' {where}"]
         if event.again:
