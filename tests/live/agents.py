@@ -227,3 +227,14 @@ def texts_of(asked: Mapping[str, Any]) -> str:
         if message.get("role") == "user":
             said += [block.get("text", "") for block in blocks]
     return "\n".join(said)
+
+
+def results_in(asked: Mapping[str, Any]) -> str:
+    """What the newest tool answered, as the model is told it."""
+    # Newer versions add messages of their own after it.
+    for message in reversed(asked["messages"]):
+        content = message["content"] if isinstance(message["content"], list) else []
+        results = [str(each["content"]) for each in content if each["type"] == "tool_result"]
+        if results:
+            return "\n".join(results)
+    return ""

@@ -1,13 +1,15 @@
 """`ll-loop until` on large projects that we did not write, each with a defect in one of its files.
 
-The agent is a stand-in that searches the project and changes the file with the defect.  The projects
-come from package registries; what cannot be fetched is skipped.
+The agent searches the project and changes the file with the defect: once a stand-in, once the real
+Claude Code with a model that only knows what to look for.  The projects come from package registries;
+what cannot be fetched is skipped.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -19,7 +21,9 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.live.agents import NotInstalled, package, wheel
+from tests.live.agents import NotInstalled, Stage, package, results_in, wheel
+from tests.live.fake_model import Call, Rule, Say
+from tests.live.scenes import bash
 from tests.project import Project
 
 FIX = "Fix the code, not the tests."
@@ -122,12 +126,6 @@ PROJECTS = {
 }
 
 
-def environ(project: Project) -> dict[str, str]:
-    """The programs of this Python come first, then the stand-in."""
-    path = [os.path.dirname(sys.executable), str(project.home / "bin"), os.environ["PATH"]]
-    return {"PATH": os.pathsep.join(path), "IS_SANDBOX": "1"}
-
-
 def lay_out(project: Project, large: Large) -> str:
     """The text that the file had, and must have again."""
     shutil.rmtree(project.root)
@@ -142,32 +140,20 @@ def lay_out(project: Project, large: Large) -> str:
     project.git("init", "-q")
     project.git("add", "-A")
     assert len(project.git("ls-files").splitlines()) >= MIN_FILES
-    agent = project.home / "bin" / "claude"
-    agent.parent.mkdir()
-    agent.write_text(
-        SEARCH_AND_FIX.format(
-            python=sys.executable,
-            wrong=large.wrong.encode(),
-            right=large.right.encode(),
-            suffix=file.suffix,
-            result=json.dumps(RESULT),
-        )
-    )
-    agent.chmod(0o755)
     return text
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize("tool", PROJECTS)
-def test_one_command_fixes_one_file_of_a_thousand(tool: str, project: Project) -> None:
-    large = PROJECTS[tool]
-    text = lay_out(project, large)
+def fix_with_one_command(project: Project, large: Large, text: str) -> None:
+    """Run the command, and verify its receipt. The agent is on PATH, after this Python's programs."""
+    own = project.environ()
+    path = [os.path.dirname(sys.executable), str(project.home / "bin"), own["PATH"]]
+    env = {**own, "PATH": os.pathsep.join([*path, os.environ["PATH"]]), "IS_SANDBOX": "1"}
 
     def ll(*words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             project.argv(*words),
             cwd=project.root,
-            env={**project.environ(), **environ(project)},
+            env=env,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -185,3 +171,45 @@ def test_one_command_fixes_one_file_of_a_thousand(tool: str, project: Project) -
     assert ll("receipt", "-o", receipt).returncode == 0
     verified = ll("verify", receipt, "--rerun")
     assert (verified.returncode, verified.stdout.splitlines()[-1]) == (0, "verified")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("tool", PROJECTS)
+def test_one_command_fixes_one_file_of_a_thousand(tool: str, project: Project) -> None:
+    large = PROJECTS[tool]
+    text = lay_out(project, large)
+    agent = project.home / "bin" / "claude"
+    agent.parent.mkdir()
+    agent.write_text(
+        SEARCH_AND_FIX.format(
+            python=sys.executable,
+            wrong=large.wrong.encode(),
+            right=large.right.encode(),
+            suffix=Path(large.file).suffix,
+            result=json.dumps(RESULT),
+        )
+    )
+    agent.chmod(0o755)
+    fix_with_one_command(project, large, text)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("tool", PROJECTS)
+def test_so_does_the_real_agent(tool: str, stage: Stage) -> None:
+    large = PROJECTS[tool]
+    text = lay_out(stage, large)
+    path = str(stage.root / large.file)
+    search = f"grep -rlF -e {shlex.quote(large.wrong)} ."
+    edit = {"file_path": path, "old_string": large.wrong, "new_string": large.right}
+    model = stage.play(
+        Rule(
+            FIX,
+            bash(search),
+            Call("Read", {"file_path": path}),
+            Call("Edit", edit),
+            Say("Fixed."),
+        )
+    )
+    fix_with_one_command(stage, large, text)
+    found = results_in(model.asked[1].body).split()
+    assert large.file in [name.removeprefix("./") for name in found]

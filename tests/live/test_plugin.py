@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import uuid4
 
 import pytest
@@ -14,7 +13,7 @@ import pytest
 from little_loops.hosts.base import Outcome, Request
 from little_loops.hosts.claude import HOST
 from little_loops.hosts.plugin import is_enabled, plugin_directory
-from tests.live.agents import ROOT, Stage, events_of, texts_of
+from tests.live.agents import ROOT, Stage, events_of, results_in, texts_of
 from tests.live.fake_model import OK, Call, FakeModel, Rule, Say
 from tests.live.scenes import bash
 
@@ -176,7 +175,7 @@ def test_one_approval_at_most_is_needed_before_a_loop_is_shown(stage: Stage, app
     """That of running the check once, to see what it prints; nothing else is asked."""
     stage.write("Makefile", "test:\n\tfalse\n")
     steps = (
-        Call("Glob", {"pattern": "*"}),
+        bash("ls"),
         Call("Read", {"file_path": str(stage.root / "Makefile")}),
         *(bash("make test"), bash("ll-loop help loops"), bash("ll-loop list")),
         *(validate(DRAFT), bash("ll-loop explain LL102"), validate(CORRECTED)),
@@ -197,17 +196,6 @@ def validate(draft: str) -> Call:
 
 def put(path: str, content: str) -> Call:
     return Call("Write", {"file_path": path, "content": content})
-
-
-def results_in(asked: Mapping[str, Any]) -> str:
-    """What the newest tool answered, as the model is told it."""
-    # Newer versions add messages of their own after it.
-    for message in reversed(asked["messages"]):
-        content = message["content"] if isinstance(message["content"], list) else []
-        results = [str(each["content"]) for each in content if each["type"] == "tool_result"]
-        if results:
-            return "\n".join(results)
-    return ""
 
 
 def test_a_run_that_a_session_started_outlives_it(stage: Stage):

@@ -8,8 +8,9 @@ import tarfile
 
 import pytest
 
-from tests.live.agents import NotInstalled, Stage, package
+from tests.live.agents import NotInstalled, Stage, package, results_in
 from tests.live.fake_model import Call, Rule, Say
+from tests.live.scenes import bash
 
 CHECK = "PYTHONDONTWRITEBYTECODE=1 python3 -m unittest -q"
 FIX = "Fix the code, not the tests."
@@ -75,16 +76,15 @@ def test_until_finds_the_one_wrong_file_of_a_thousand(stage: Stage):
     stage.git("init", "-q")
     stage.git("add", "-A")
     assert len(stage.git("ls-files").splitlines()) > 1000
-    given = {"pattern": "lower : number", "path": str(stage.root), "output_mode": "content"}
     edit = {
         "file_path": str(wrong),
         "old_string": "? lower : number;",
         "new_string": "? number : lower;",
     }
-    stage.play(
+    model = stage.play(
         Rule(
             FIX,
-            Call("Grep", given),
+            bash("grep -rlF 'lower : number' ."),
             Call("Read", {"file_path": str(wrong)}),
             Call("Edit", edit),
             Say("It clamps."),
@@ -94,6 +94,7 @@ def test_until_finds_the_one_wrong_file_of_a_thousand(stage: Stage):
     ran = stage.ll("until", LARGE_CHECK, "--fix", FIX, "--allow-skip-permissions")
 
     assert ran.returncode == 0, ran.stderr + ran.stdout
+    assert results_in(model.asked[1].body).removeprefix("./") == "_baseClamp.js"
     assert "Files changed: _baseClamp.js (+1 -1)" in ran.stdout.splitlines()
     assert wrong.read_text() == text
     receipt = str(stage.home / "receipt.json")
