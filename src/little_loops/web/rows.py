@@ -16,6 +16,7 @@ from little_loops.reporting.masking import Masker
 from little_loops.runs.history_index import PastRun
 from little_loops.runs.layout import RunFiles
 from little_loops.runs.path_taken import BAD, GOOD, WAITING
+from little_loops.runs.run_texts import RunTexts
 from little_loops.runs.view import RunView
 from little_loops.terminal.durations import now_ms
 from little_loops.terminal.next_step import higher_limits
@@ -74,7 +75,9 @@ def row(
         "at_ms": now,
         "cost_usd": round(summary.cost_usd, 6) if summary else 0,
         "tokens": summary.tokens if summary else 0,
-        "error": _error(project, view, texts.error) if answer is None else NOT_RESUMED,
+        "error": _error(project, view, texts.error or _handed_over(view, texts))
+        if answer is None
+        else NOT_RESUMED,
         "damage": view.damage,
         "suggested_limits": _higher_limits(view),
         "pid": view.holder.pid if view.holder else None,
@@ -109,6 +112,11 @@ def _error(project: Project, view: RunView, text: str | None) -> str | None:
     if failed is not None and (text is None or text == view.reason or text.startswith("exit ")):
         return failed
     return None if text == view.reason else text
+
+
+def _handed_over(view: RunView, texts: RunTexts) -> str | None:
+    """Return what an agent has written for the next one, if the run waits for that."""
+    return texts.continuation if view.status == "awaiting_continuation" else None
 
 
 def _last_failure(project: Project, view: RunView) -> str | None:

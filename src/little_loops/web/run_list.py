@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from itertools import groupby
 
 from little_loops.errors import LittleLoopsError
 from little_loops.fsm.ledger import account
@@ -50,7 +51,7 @@ def run_list(site: Site, query: Query) -> Mapping[str, Any]:
     return {
         "schema": 1,
         "current": [] if before else _current(site, status, wanted),
-        "past": [each for project, run in shown for each in _past_row(site, project, run, newest)],
+        "past": list(_past_rows(site, shown, newest)),
         "total": len(past),
         "next": _mark(shown[-1]) if more else None,
         "cost": cost_totals(site, query.number("zone", _own_zone(), MOST_EAST)),
@@ -123,13 +124,15 @@ def _newest(site: Site) -> set[tuple[str, str, str]]:
     return {(*place, stem) for place, stem in found.items()}
 
 
-def _past_row(
-    site: Site, project: Project, run: PastRun, newest: set[tuple[str, str, str]]
+def _past_rows(
+    site: Site, shown: list[tuple[Project, PastRun]], newest: set[tuple[str, str, str]]
 ) -> Iterator[dict[str, Any]]:
-    """Yield the row of a past run; nothing if it was deleted meanwhile."""
-    is_newest = (project.key, run.name, run.stem) in newest
-    for view in project.runs.views([project.past.files(run)]):
-        yield row(site.policy, project, view, is_newest=is_newest)
+    """Yield the rows of past runs, without those that were deleted meanwhile."""
+    for project, places in groupby(shown, key=lambda place: place[0]):
+        files = [project.past.files(run) for _, run in places]
+        for view in project.runs.views(files):
+            is_newest = (project.key, view.files.name, view.files.stem or "") in newest
+            yield row(site.policy, project, view, is_newest=is_newest)
 
 
 def _current(site: Site, status: str, wanted: Wanted) -> list[dict[str, Any]]:
