@@ -109,7 +109,7 @@ def test_named_branches_have_their_own_fields():
     [
         pytest.param(
             f"{EACH}\nmatrix: {{a: [1]}}",
-            ["8:5: LL222 `for_each` and `matrix` both say which branches state `all` has"],
+            ["8:5: LL222 state `all` names its branches in several ways: `for_each` and `matrix`"],
             id="two of them",
         ),
         pytest.param(
@@ -319,7 +319,7 @@ def test_named_branches_have_their_own_fields():
         ),
         pytest.param(
             "for_each: [claude, gpt]\nas: who\naction: /fix\nhost: ${branch.who}",
-            ["9:11: LL222 `gpt` is not a host, so `${branch.who}` cannot be one"],
+            ["9:11: LL222 `gpt` is not a known host, so `${branch.who}` cannot be used as one"],
             id="an unknown host",
         ),
         pytest.param(
@@ -331,7 +331,7 @@ def test_named_branches_have_their_own_fields():
             "matrix: {who: claude, n: [1, [2]]}\naction: /fix\nhost: ${branch.n}",
             [
                 "6:19: LL103 `who` must be a list of values, not text",
-                "8:11: LL222 `1` is not a host, so `${branch.n}` cannot be one",
+                "8:11: LL222 `1` is not a known host, so `${branch.n}` cannot be used as one",
             ],
             id="hosts in a matrix",
         ),

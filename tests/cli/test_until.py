@@ -477,8 +477,8 @@ def test_a_receipt_elsewhere_needs_the_check_from_whoever_verifies(stage: Projec
     assert (alone.returncode, alone.stdout.splitlines()[-2]) == (
         3,
         (
-            "! the loop `until-sh-check-sh` is not here, so its checks cannot be compared: no rerun; "
-            "give its check with `--check`"
+            "! the loop `until-sh-check-sh` is not in this project, so its checks cannot be compared and were not run again; "
+            "pass its check with `--check`"
         ),
     )
     assert ll(stage, "verify", receipt, "--rerun", "--check", "true").returncode == 3

@@ -680,7 +680,7 @@ def test_what_is_in_no_commit_is_never_removed(repository):
     assert done.returncode == 1
     [kept] = repository.worktrees()
     listed = repository.ll("worktrees").stdout
-    assert listed.startswith("w: 1 file in no commit\n")
+    assert listed.startswith("w: 1 file not committed\n")
     assert repository.ll("worktrees", "--prune").returncode == 0
     assert kept.exists()
     assert repository.ll("run", "w").returncode == 1

@@ -142,7 +142,7 @@ def changing(**fields: Any) -> Convergence:
             *(changing(), 101, Metric(120, 0, 6.0, is_same=True)),
             Judgement(
                 "progress",
-                "101 without a change (best: 120; target: 100; 1 of 3 without improvement)",
+                "101, but no file was changed (best: 120; target: 100; 1 of 3 without improvement)",
                 Metric(120, 1, 6.0),
                 101,
             ),

@@ -361,8 +361,11 @@ def forged(path: Path, name: str) -> str:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("fix", "the checks of the loop `fix` are different here: no rerun"),
-        ("other", "the loop `other` is not here, so its checks cannot be compared: no rerun"),
+        ("fix", "the checks of the loop `fix` are different here, so they were not run again"),
+        (
+            "other",
+            "the loop `other` is not in this project, so its checks cannot be compared and were not run again",
+        ),
     ],
 )
 def test_a_rerun_takes_no_command_from_a_receipt_alone(project, name, said):

@@ -38,7 +38,7 @@ def combined(arrived: Arrived) -> bytes:
         pytest.param(
             [("stdout", b"on"), ("stderr", b"two\n"), ("stdout", b"e\n")],
             b"two\none\n",
-            id="a line waits for its end",
+            id="a line waits for it to finish",
         ),
         pytest.param(
             [("stdout", b"half"), ("stderr", b"end")], b"half\nend", id="ends without newlines"

@@ -269,7 +269,7 @@ ENTRIES: dict[str, tuple[Callable[[Entries], Entries], str]] = {
     "a newer form": (fields(schema=2), "it was written by a newer version (schema 2)"),
     "an unknown field": (
         fields(more=1),
-        "`manifest.json` was changed after `ll-loop export`, or has another version",
+        "`manifest.json` was changed after `ll-loop export`, or a different version of ll-loop wrote it",
     ),
     "a field of the wrong type": (fields(lines="1"), "`manifest.json`: `lines` cannot be '1'"),
     "a run id that is a path": (fields(run="../x"), "`manifest.json` has the run '../x'"),

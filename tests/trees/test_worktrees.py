@@ -203,7 +203,7 @@ def test_changes_that_are_in_no_commit_are_not_removed(change, path, place):
     before = fingerprint(there, skip=[".git"])
     with pytest.raises(UsageError) as caught:
         remove(tree)
-    assert caught.value.message == f"`{there}` has changes that are in no commit: {path}"
+    assert caught.value.message == f"`{there}` has changes that are not committed: {path}"
     assert fingerprint(there, skip=[".git"]) == before
     remove(tree, is_stored=True)
     assert not there.exists()

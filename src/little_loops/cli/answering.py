@@ -90,7 +90,7 @@ class GivenAnswer(NamedTuple):
         return is_root and self.answer.verdict == "rejected" and state.on_rejected is None
 
     def store(self, before: StoredRun) -> bool:
-        """Store the answer with the run; raise `UsageError` if another answer was faster.
+        """Store the answer with the run; raise `UsageError` if there is another answer.
 
         Returns whether other gates are open, so that the run does not continue yet.
         """

@@ -205,10 +205,10 @@ READ = {
     "LL_ALLOW_SKIP_PERMISSIONS": "1: agents may skip permission prompts, as with the flag",
     "LL_CHECK_ON_STOP": "a loop: with the plugin, Claude Code keeps working while its check fails",
     "IS_SANDBOX": "1: `claude` may skip permission prompts as root",
-    "LL_TRACEBACK": "1: show where in ll-loop a bug occurred",
+    "LL_TRACEBACK": "1: print a traceback if ll-loop itself fails",
     "MAX_ITERATIONS": "the maximum number of turns of a relay; overrides its file",
-    "XDG_CONFIG_HOME": "where your own settings are: little-loops/config.yaml",
-    "XDG_STATE_HOME": "where your consent (`ll-loop trust`) and stored files are: little-loops/",
+    "XDG_CONFIG_HOME": "the directory of your own settings: little-loops/config.yaml",
+    "XDG_STATE_HOME": "the directory of your consent (`ll-loop trust`) and of stored files: little-loops/",
 }
 GIVEN = ACTION_VARIABLES
 

@@ -130,13 +130,13 @@ def _not_of_loop(loop: FSMLoop, root: str) -> str | None:
     try:
         definition = read_definition(find_loop(loop.name, root))
     except UsageError:
-        missing = f"the loop `{loop.name}` is not here, so its checks cannot be compared: no rerun"
+        missing = f"the loop `{loop.name}` is not in this project, so its checks cannot be compared and were not run again"
         is_until = loop.name.startswith(UNTIL)
-        return f"{missing}; give its check with `--check`" if is_until else missing
+        return f"{missing}; pass its check with `--check`" if is_until else missing
     here = None if definition.loop is None else with_settings(definition, root, os.environ)
     if here is not None and decided_by(here) == decided_by(loop):
         return None
-    return f"the checks of the loop `{loop.name}` are different here: no rerun"
+    return f"the checks of the loop `{loop.name}` are different here, so they were not run again"
 
 
 def _result_of(checked: Checked) -> VerificationFinding:

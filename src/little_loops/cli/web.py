@@ -61,7 +61,9 @@ def main(argv: Sequence[str]) -> int:
             f"`{INSTALL}` in a clone of the ll-loop repository installs them",
         ) from error
 
-    def started(url: str) -> str | None:
+    def announce(url: str) -> str | None:
+        """Print the URL, and open it if wanted. Return the file that leads to it, which the server
+        removes."""
         _print_url(args, url)
         path = redirect_file(url, os.environ) if _opens_browser(args) else None
         if path is not None:
@@ -69,7 +71,7 @@ def main(argv: Sequence[str]) -> int:
         return path
 
     with suppress(KeyboardInterrupt):
-        serve(Options(roots, args.port, args.edit, args.read_only), os.environ, started)
+        serve(Options(roots, args.port, args.edit, args.read_only), os.environ, announce)
     return OK
 
 

@@ -55,7 +55,7 @@ def _described(each: KeptWorktree) -> list[str]:
     name = each.run or "unknown run"
     if each.unsaved:
         files = f"{each.unsaved} file{'' if each.unsaved == 1 else 's'}"
-        state = f"{files} in no commit"
+        state = f"{files} not committed"
     else:
         state = "all files are committed"
     needed = ", and the run is not over" if each.is_needed else ""

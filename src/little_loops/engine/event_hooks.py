@@ -93,7 +93,9 @@ class EventHooks(Observer):
         self._waiting.clear()
         self._end("did not end in time")
         if waiting:
-            self._warn(f"warning: hooks for events that were not started: {waiting}")
+            self._warn(
+                f"warning: {waiting} hook{'s were' if waiting > 1 else ' was'} still waiting to run and did not run"
+            )
 
     def _proceed(self) -> None:
         """Report the command that has ended or takes too long, and start the next one."""

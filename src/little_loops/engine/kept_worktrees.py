@@ -22,7 +22,7 @@ class KeptWorktree(NamedTuple):
     """A worktree: its directory, its branch, and the run it is for; None if that is not known, as
     for a fork.
 
-    `unsaved` is how many of its files are in no commit; `is_needed`: the run can be continued.
+    `unsaved` is how many of its files are not committed; `is_needed`: the run can be continued.
     """
 
     path: str
@@ -105,7 +105,7 @@ def prune(root: str, environ: Mapping[str, str]) -> tuple[list[KeptWorktree], li
 
 
 def _remove(root: str, each: KeptWorktree, environ: Mapping[str, str]) -> bool:
-    """Remove a worktree; return False if it is needed, or has content that is in no commit."""
+    """Remove a worktree; return False if it is needed, or has content that is not committed."""
     if each.is_needed or each.unsaved or each.branch is None:
         return False
     try:

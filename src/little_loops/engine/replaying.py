@@ -367,7 +367,7 @@ class ReplayWorld:
                 return self._waited(command, exchange)
             case SnapshotTaken() as taken if isinstance(command, TakeSnapshot):
                 if len(command.compare) != len(taken.compared):
-                    raise NoAnswer("the recording has no such comparison of the files")
+                    raise NoAnswer("the recorded run did not compare the files here")
                 self._remark_rules()
                 taken = taken._replace(when=command.when, ending=command.ending, late=command.late)
                 return self._later(exchange._replace(happening=taken))

@@ -372,7 +372,7 @@ def _remove(
     name: str,
 ) -> bool:
     """Remove a worktree, and its branch if that has been merged, or has no commit of its own.
-    Return False if it has content that is in no commit."""
+    Return False if it has content that is not committed."""
     own, state = world.loop.worktree, world.loop.states[run.current_state]
     try:
         if command.save:

@@ -53,7 +53,7 @@ def judge_change(
         reason = f"{plain(value)} is {_better(memory)} ({aim})"
         return Judgement(PROGRESS, reason, Metric(value, 0, memory.min_gain), value)
     if memory.is_same:
-        reason = f"{plain(value)} without a change (best: {plain(memory.best)}; {aim}"
+        reason = f"{plain(value)}, but no file was changed (best: {plain(memory.best)}; {aim}"
     else:
         reason = f"{plain(value)} is not {_better(memory)} ({aim}"
     return not_better(condition, memory, reason, value)

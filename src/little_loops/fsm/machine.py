@@ -892,7 +892,8 @@ def _resume(builder: StepBuilder, resumed: Resumed) -> Command:
 def _follow_resume(
     builder: StepBuilder, target: Transition | None, gate: AfterGate | None
 ) -> Command:
-    """Continue a resumed run at the requested state, or else where it stopped."""
+    """Return the first command of a resumed run: for the requested state; else for a gate that was
+    rejected, or a run that has timed out; else for the place where it stopped."""
     if target is not None:
         return _take(builder, target)
     if gate is not None and gate.rejection is not None:

@@ -72,7 +72,7 @@ from little_loops.fsm.train import (
 from little_loops.light_typing import assert_never
 
 OVER = ("failed", "stopped")
-"""The status of a run that has ended without success, and will not continue by itself."""
+"""Statuses of runs that have ended without success, and do not continue by themselves."""
 
 
 def preparation_due(builder: StepBuilder) -> PrepareWorktree | None:

@@ -334,7 +334,11 @@ class Runs:
         if ended is None:
             return None
         more = _details(ended.view)._replace(view=ended.view, entries=ended.entries)
-        return more if more.last_output_ms else more._replace(last_output_ms=_last_printed_ms(more))
+        return (
+            more
+            if more.last_output_ms
+            else more._replace(last_output_ms=_last_action_printed_ms(more))
+        )
 
     def ended(self, name: str, count: int = 1) -> RunDetail | None:
         """Return a run and its last `count` events, without its other files; None if there is none.
@@ -553,9 +557,9 @@ def _with_its_end(detail: RunDetail) -> RunDetail:
     return detail._replace(view=view._replace(status=last.event.status, reason=last.event.reason))
 
 
-def _last_printed_ms(detail: RunDetail) -> int | None:
-    """Return when the last action ended that printed something; None if there is none, or while
-    another action is running silently."""
+def _last_action_printed_ms(detail: RunDetail) -> int | None:
+    """Return when the most recent action ended, if it has printed something; None if it has printed
+    nothing, or is still running."""
     from little_loops.fsm.events import ActionComplete, ActionStart
 
     for entry in reversed(detail.entries):

@@ -58,7 +58,7 @@ def stop(
         else:
             return signum == signal.SIGKILL
     raise UsageError(
-        f"`{holder.name}` (pid {holder.pid}) does not exit, even after SIGKILL",
+        f"`{holder.name}` (pid {holder.pid}) did not exit, even after SIGKILL",
         "it is probably blocked in the kernel, waiting for a disk or the network",
     )
 

@@ -102,7 +102,7 @@ def export_run(
     if view.is_alive:
         raise UsageError(
             f"`{view.name}` is still running",
-            f"`ll-loop stop {view.name}` pauses it, `ll-loop wait {view.name}` waits for its end",
+            f"`ll-loop stop {view.name}` pauses it; `ll-loop wait {view.name}` waits for it to finish",
         )
     if view.path and (loop := runs.machine(view)) is not None and loop.paradigm == BRANCH:
         raise UsageError(
@@ -458,6 +458,7 @@ def _merged(before: tuple[str, ...], now: list[str]) -> tuple[str, ...]:
 
 
 def _versions() -> dict[str, str]:
+    """Return what wrote the run file: `ll-loop`, Python, and the operating system."""
     return {
         "ll-loop": __version__,
         "python": platform.python_version(),

@@ -285,9 +285,9 @@ def _check_modes(name: str, data: bytes) -> None:
         modes = [*plain["usual"], *plain["odd"].values()]
         is_right = len(plain["usual"]) == 2 and to_json(plain) == data
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise WrongRunFile(f"`{name}` does not contain permission bits") from None
+        raise WrongRunFile(f"`{name}` does not contain valid permission bits") from None
     if not is_right or not all(type(mode) is int and 0 <= mode < 1 << 17 for mode in modes):
-        raise WrongRunFile(f"`{name}` does not contain permission bits")
+        raise WrongRunFile(f"`{name}` does not contain valid permission bits")
 
 
 # ── what is in it ──────────────────────────────────────────────────────────────────────────────

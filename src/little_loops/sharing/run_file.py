@@ -192,7 +192,7 @@ def read_manifest(data: bytes) -> Manifest:
         raise WrongRunFile(f"`{MANIFEST}` is not valid JSON") from None
     if not is_exact or manifest.schema != SCHEMA:
         raise WrongRunFile(
-            f"`{MANIFEST}` was changed after `ll-loop export`, or has another version"
+            f"`{MANIFEST}` was changed after `ll-loop export`, or a different version of ll-loop wrote it"
         )
     _check_ids(manifest)
     return manifest

@@ -25,7 +25,7 @@ CHUNK: Final = 1 << 20
 STORED, DEFLATED = 0, 8
 VERSION: Final = 20
 DAY: Final = (1980 - 1980) << 9 | 1 << 5 | 1
-"""1 January 1980, the first day that a zip file can express."""
+"""1 January 1980, the earliest date that a zip file can have."""
 UNIX: Final = 3
 MODE: Final = 0o100600 << 16
 

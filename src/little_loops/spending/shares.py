@@ -89,7 +89,7 @@ def take(shares: Sequence[Share], most_usd: float | None) -> float | NoShare | N
     with ExitStack() as stack:  # all of them are locked, outermost first, until it is reserved
         accounts = [stack.enter_context(_opened(share.folder)) for share in shares]
         for account in accounts:
-            found = _share_of(account)
+            found = _next_turn_usd(account)
             if isinstance(found, NoShare):
                 return found
             if found is not None:
@@ -100,8 +100,9 @@ def take(shares: Sequence[Share], most_usd: float | None) -> float | NoShare | N
     return smallest
 
 
-def _share_of(account: Mapping[str, Any]) -> float | NoShare | None:
-    """Return the share of one turn; None without a limit."""
+def _next_turn_usd(account: Mapping[str, Any]) -> float | NoShare | None:
+    """Return how many dollars the next turn may cost: what is left of the cost limit, divided by the
+    number of children that may still run. `NoShare` if a limit is reached; None without a cost limit."""
     uses = account.get("runs", {}).values()
     tokens = account.get("tokens", 0) + sum(use["tokens"] for use in uses)
     most_tokens, most_usd = account.get("limit_tokens"), account.get("limit_usd")

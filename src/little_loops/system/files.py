@@ -46,8 +46,8 @@ _ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circul
 
 
 def _prepared(encoder: json.JSONEncoder) -> Callable[[Any], str]:
-    """Return the encoder's `encode`. In CPython, it is without what `json` prepares for each value
-    again, a quarter of the time."""
+    """Return a faster `encode` of the encoder. In CPython, it prepares the encoder's part in C once
+    instead of for each value, which saves a quarter of the time."""
     prepare = getattr(json.encoder, "c_make_encoder", None)
     if prepare is None:
         return encoder.encode

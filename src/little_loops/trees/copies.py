@@ -603,7 +603,8 @@ def _missing(
 
 
 def _is_as_planned(entry: Entry | None, one: Content) -> bool:
-    """Return whether a path has exactly the planned content, mode and time."""
+    """Return whether a file has exactly the planned content, mode and, if one is planned, time, or a
+    link its planned target. False if there is nothing, or a directory."""
     if entry is None or entry[5] is None or one.kind == "dir":
         return False
     if one.kind == "link":

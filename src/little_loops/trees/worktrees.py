@@ -119,7 +119,7 @@ def _alone(git: Git, place: str, flags: int = os.O_RDONLY) -> Iterator[None]:
 
 def _is_added(git: Git, project: str, place: str, branch: str) -> bool:
     """Return whether the worktree is there. Raises `StoreError` if another branch is checked out in
-    it: what it contains may be in no commit."""
+    it: its content may not be committed."""
     if not os.path.lexists(f"{place}/.git"):
         return False  # listing them would take longer the more there are
     found = _find(git, project, place)
@@ -307,14 +307,14 @@ def remove(
     """Remove a worktree. Its branch stays, unless it is still at the commit `base`.
 
     `is_stored` says that its current content is in the store. Otherwise raises `UsageError` if it
-    has files that are in no commit. If it is already gone, only what is left of it is removed.
+    has files that are not committed. If it is already gone, only what is left of it is removed.
     """
     is_there = os.path.lexists(place)
     if is_there:
         paths = () if is_stored else unsaved(git, place)
         if paths:
             raise UsageError(
-                f"`{place}` has changes that are in no commit: {listed_paths(paths, len(paths))}",
+                f"`{place}` has changes that are not committed: {listed_paths(paths, len(paths))}",
                 "commit them there, or delete the directory yourself",
             )
         _delete(place + REMOVED)

@@ -147,8 +147,8 @@ class _Disposable:
 def redirect_file(url: str, environ: Mapping[str, str]) -> str:
     """Write a private page that leads to a URL, and return its path.
 
-    The URL has the token. As an argument of the browser's process, everybody on the machine could
-    read it.
+    The URL contains the token. If it were an argument of the browser's process, everybody on the
+    machine could read it.
     """
     place = environ.get("XDG_RUNTIME_DIR") or None
     if place is not None and not os.access(place, os.W_OK):

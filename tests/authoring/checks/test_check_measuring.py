@@ -96,7 +96,7 @@ ROWS = [
           help: add a transition to it, or remove it
         error[LL218] 14:53 best
           states `measure` and `size` both have `keep: best`
-          help: files can be the best for only one measurement
+          help: remove one of them: only one measurement can decide which files are the best
         """,
     ),
     row(

@@ -33,7 +33,12 @@ def check_measuring(of: Inspection) -> Iterator[Problem]:
             yield from _check_keep(of, name, state)
     for name in keepers[1:]:
         message = f"states `{keepers[0]}` and `{name}` both have {KEEP}"
-        yield _error(of, message, _keep(name), "files can be the best for only one measurement")
+        yield _error(
+            of,
+            message,
+            _keep(name),
+            "remove one of them: only one measurement can decide which files are the best",
+        )
 
 
 def _check_repeat(of: Inspection, name: str, state: StateConfig, path: Path) -> Iterator[Problem]:

@@ -115,7 +115,8 @@ def _above(root: Map, path: Path) -> list[Node]:
 def _replaced(
     layout: Layout, old: Node, change: Put, flow: bool, after: int, indent: int
 ) -> list[Splice]:
-    """Return the splices for a value that is there; `after` is the end of its colon or dash."""
+    """Return the splices that replace a value. `flow`: it is inside `[…]` or `{…}`; `after` is the end
+    of its colon or dash, `indent` the column of the mapping or list that contains it."""
     text = layout.text
     if isinstance(old, Text) and isinstance(change.value, str) and _keeps_quotes(layout, old):
         same = _quoted_like(layout, old, change.value)

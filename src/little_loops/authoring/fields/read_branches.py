@@ -229,7 +229,9 @@ def _check_kinds(reader: Reader, node: Map, given: dict[str, Any], where: str) -
     """Report a state that says in several ways which branches it has."""
     kinds = kinds_of(node)
     if len(kinds) > 1:
-        message = f"{listed(kinds).replace(' or ', ' and ')} both say which branches {where} has"
+        message = (
+            f"{where} names its branches in several ways: {listed(kinds).replace(' or ', ' and ')}"
+        )
         reader.report("LL222", message, _mark(node, kinds[1]), "keep one of them")
         for name in kinds[1:]:
             given.pop(name, None)
@@ -287,7 +289,7 @@ def _host_of_items(reader: Reader, node: Text) -> Any:
         wrong = [item for item in items if item not in HOST_NAMES]
         if not wrong:
             return {"name": node.text}
-        message = f"`{shown(wrong[0])}` is not a host, so `{shown(node.text)}` cannot be one"
+        message = f"`{shown(wrong[0])}` is not a known host, so `{shown(node.text)}` cannot be used as one"
         return reader.report("LL222", message, node.mark, f"known: {listed(HOST_NAMES)}")
     message = f"`{shown(node.text)}` cannot be a host"
     help = "the items must be in the file: `for_each: [claude, codex]` with `as`, or a `matrix`"

@@ -119,7 +119,7 @@ def _implied(reader: Reader, node: Map, label: str) -> Any:
             continue
         types = [each for each, table in CONDITIONS.items() if name in table.by_name]
         if types:
-            message = f"{label} has no `type`, and `{name}` does not apply to exit codes"
+            message = f"{label} has no `type`, and `exit_code`, the default, has no `{name}`"
             return reader.report("LL101", message, entry.key.mark, f"add `type: {types[0]}`")
     return "exit_code"
 

@@ -309,7 +309,7 @@ def list_of(reader: Reader, kind: ListOf, node: Node, label: str) -> Any:
 
 def variables(reader: Reader, kind: Variables, node: Node, label: str) -> Any:
     """Read names with plain data; scalars keep the form in which they are written."""
-    entries = names(reader, node, label, "a mapping of names and values", "variable")
+    entries = names(reader, node, label, "a mapping of names to values", "variable")
     if entries is INVALID:
         return INVALID
     found: dict[str, Any] = {}
@@ -327,7 +327,7 @@ def variables(reader: Reader, kind: Variables, node: Node, label: str) -> Any:
 
 def environment(reader: Reader, kind: Environment, node: Node, label: str) -> Any:
     """Read names with text; a number or boolean counts as the text it is written as."""
-    entries = names(reader, node, label, "a mapping of names and values", "variable")
+    entries = names(reader, node, label, "a mapping of names to values", "variable")
     if entries is INVALID:
         return INVALID
     found: dict[str, str] = {}

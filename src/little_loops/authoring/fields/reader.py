@@ -318,8 +318,9 @@ class Reader:
         return f"did you mean `{nearest}`?" if nearest is not None else None
 
     def _help_for_unknown(self, name: str, table: Table, words: Collection[str]) -> str | None:
-        """Return the help for an unknown key: a similar one, which is added to `spoiled`, or where
-        it belongs. None after too many suggestions."""
+        """Return the help for an unknown key: the known key that was probably meant, which is then not
+        reported as missing (`spoiled`), or where the key belongs, or which keys there are. None after
+        too many suggestions."""
         if self._suggested >= MOST_SUGGESTIONS:
             return None
         if name == "prompt" and "action_type" in table.by_name:
