@@ -143,7 +143,8 @@ ACTIONS = [
           d: {action: "claude -p 'Fix it.'", action_type: shell, next: e}
           e: {action: "claude --version; codex login", next: f}
           f: {action: "echo claude -p; grep -rn 'codex exec' docs", next: g}
-          g: {action: "claude-trace -p; which claude", next: done}
+          g: {action: "claude-trace -p; which claude", next: h}
+          h: {action: "claude -p 'Fix it.'", action_type: agent, next: done}
           done: {terminal: true}
         """,
         """
@@ -156,6 +157,9 @@ ACTIONS = [
         warning[LL325] 5:15 "sh -c 'cat plan.md | claude --print'"
           the script of state `c` starts `claude`, but does not count as an agent
           help: give its prompt as the action, `{action: PROMPT, action_type: prompt}`, and its options in `host`; or, if it should stay a script, add `action_type: shell`
+        error[LL105] 10:51 agent
+          `action_type` must be `shell`, `slash` or `prompt`, not `agent`
+          help: the default for `action_type` is slash if it starts with a slash command, else shell
         """,
     ),
     row(
@@ -431,3 +435,9 @@ def test_a_look_before_it_may_run_twice(word, part):
     for sign in ":-":
         assert not looks_like_a_deploy("a", StateConfig(f"npm run {word}{sign}{part}"))
         assert looks_like_a_deploy("a", StateConfig(f"npm run {word}{sign}all"))
+
+
+def test_an_agent_in_a_script_that_is_too_long_to_read_is_not_looked_for():
+    script = "claude -p 'Fix it.' # "
+    assert judged(script.ljust(20_000, "x")) == "LL325 check"
+    assert judged(script.ljust(20_001, "x")) == ""
