@@ -337,9 +337,12 @@ def test_after_a_kill_the_line_says_how_to_get_a_restored_file_back(tmp_path):
     said = project.ll("resume", "fix", "--allow-skip-permissions")
     assert said.returncode == 0, said.stdout
     assert (project.root / "tests/check.py").read_text() == TEST
-    line, back = said.stdout.partition("!")[2].splitlines()[:2]
-    assert line == " tests/check.py was changed by the agent: restored"
-    words = back.partition("If you changed it after the kill: ll-loop ")[2].split()
+    lines = [line.strip() for line in said.stdout.partition("!")[2].splitlines()[:3]]
+    assert lines[:2] == [
+        "tests/check.py was changed by the agent: restored",
+        "If you changed it after the kill, this restores your version:",
+    ]
+    words = lines[2].split()[1:]
     assert words[:4] == ["restore", "fix", "tests/check.py", "--tree"]
     done = project.ll(*words)
     assert done.stdout == f"restored tests/check.py as it was in tree {words[-1]}\n", done.stderr

@@ -11,6 +11,7 @@ from little_loops.fsm.events import (
     LoopComplete,
     LoopInterrupted,
     Restored,
+    Resume,
     Tampered,
     Tree,
     TreeUnread,
@@ -68,6 +69,28 @@ def test_who_changed_what_a_resume_restores_is_not_said_again():
     assert PlainLines("demo", 9).lines(restored) == [
         "       ! tests/a, tests/b were changed: restored"
     ]
+
+
+@pytest.mark.parametrize(
+    ("paths", "words"),
+    [
+        (("tests/a",), ("it", "tests/a")),
+        (("tests/a b",), ("it", "PATH")),
+        (("tests/a", "tests/b"), ("them", "PATH")),
+    ],
+)
+def test_what_is_restored_after_a_kill_can_be_brought_back(paths, words):
+    teller = PlainLines("demo", 9, name="mine")
+    teller.lines(Resume("fix", 1, "running"))
+    teller.lines(Tampered("fix", len(paths), paths, "restore", "agent"))
+    teller.lines(Tree("fix", 2, 2, "before", "1" * 40, "2" * 40, "3" * 40))
+    restored = Restored("fix", len(paths), paths, "protected")
+    assert teller.lines(restored)[1:] == [
+        f"       If you changed {words[0]} after the kill, this restores your version:",
+        f"         ll-loop restore mine {words[1]} --tree 3333333333",
+    ]
+    teller.lines(event("action_start", action_type="prompt"))
+    assert len(teller.lines(restored)) == 1
 
 
 def test_a_run_that_stopped_before_it_had_read_its_files_says_so():

@@ -377,8 +377,8 @@ class PlainLines:
         else:
             what = _strayed(event) if event.of == "outside" else self._tampering(event)
             lines = [f"{INDENT}! {what}: restored"] if event.paths else []
-            if lines and event.of == "protected" and self._is_after_kill:
-                lines.append(f"{INDENT}{self._way_back(event)}")
+            if lines and event.of == "protected" and self._is_after_kill and self._guard:
+                lines += [f"{INDENT}{line}" for line in self._way_back(event)]
         return [*lines, *(f"{INDENT}! not restored: {one_line(why)}" for why in event.failed)]
 
     def _put_back(self, event: Restored) -> str:
@@ -389,14 +389,15 @@ class PlainLines:
             return paths
         return f"{paths} (best: {plain(kept.best)}, tree {(kept.tree or '')[:6]})"
 
-    def _way_back(self, event: Restored) -> str:
+    def _way_back(self, event: Restored) -> list[str]:
         """Return how to undo a restoration after a kill: the change may have been the user's."""
         path = event.paths[0]
         is_plain = event.files == 1 and all(one.isalnum() or one in "._-/" for one in path)
-        return (
-            f"If you changed {'it' if event.files == 1 else 'them'} after the kill: "
-            f"ll-loop restore {self._name} {path if is_plain else 'PATH'} --tree {self._guard[:10]}"
-        )
+        them = "it" if event.files == 1 else "them"
+        return [
+            f"If you changed {them} after the kill, this restores your version:",
+            f"  ll-loop restore {self._name} {path if is_plain else 'PATH'} --tree {self._guard[:10]}",
+        ]
 
     def _tampering(self, event: Tampered | Restored) -> str:
         paths = listed_paths(event.paths, event.files)
