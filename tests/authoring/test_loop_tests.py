@@ -131,6 +131,7 @@ def one(given: str, expect: str = "{status: completed}") -> str:
         (one("{check: soon}"), "LL103 `check` must be an exit code, or a mapping such as `{exit: 1}`, not text"),
         (one("{check: 300}"), "LL104 `check` must be at most 255"),
         (one("{check: {exit: 1, signal: 9}}"), "LL505 an action can end in only one way, not with both `exit` and `signal`"),
+        (one("{fix: {agent: auth, ends: failed}}"), "LL505 an action can end in only one way, not with both `agent` and `ends`"),
         (
             one("{check: {exit: 1, signal: 9, timeout: true}}"),
             "LL505 an action can end in only one way, not with `exit`, `signal` and `timeout`",

@@ -393,6 +393,16 @@ def test_a_loop_in_place_may_have_a_name_of_its_own():
     assert definition.loop.states["kid"].action == "goal-no-type-errors"
 
 
+@pytest.mark.parametrize(("key", "name"), [("kid", "kid"), ("_kid", "kid"), ("_", "loop")])
+def test_a_loop_in_place_is_named_after_its_state(key, name):
+    text = state("loop: {initial: a, states: {a: {action: x, next: b}, b: {terminal: true}}}")
+    definition = loaded(text.replace("kid", key))
+    assert definition.loop is not None
+    child = definition.loop.states[key].loop
+    assert child is not None
+    assert child.name == name
+
+
 def test_what_goes_with_a_loop_that_cannot_be_read_is_not_reported():
     assert [each.split()[1] for each in told(loaded(state("loop: nope, with: {a: b}")))] == [
         "LL221"

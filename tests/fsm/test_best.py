@@ -57,6 +57,16 @@ def changing(**fields: Any) -> Convergence:
             id="the first",
         ),
         pytest.param(
+            *(changing(direction=None, min_gain=1), 110, Metric(90)),
+            Judgement(
+                "progress",
+                "second measurement: 110 (target: 100); a change is kept if it is better by more than 1",
+                Metric(90, 0, 1),
+                110,
+            ),
+            id="the second, as far from the target",
+        ),
+        pytest.param(
             *(changing(), 123, Metric(120)),
             Judgement(
                 "progress",

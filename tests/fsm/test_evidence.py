@@ -1364,3 +1364,15 @@ def test_evidence_is_wanted_where_the_best_is_kept():
     }
     loop = FSMLoop.from_dict({"name": "l", "initial": "size", "states": states})
     assert wants_evidence(loop)
+
+
+def test_the_tree_is_not_read_again_once_its_store_has_failed():
+    world = goal(1, Crash)
+    with pytest.raises(Crash):
+        begin(world, evidence="on")
+    world.trees.is_damaged = True
+    before = len(world.commands)
+    go_on(world, [])
+    assert world.log[-1]["reason"] == "storage"
+    names = [type(each).__name__ for each in world.commands[before:]]
+    assert names.count("TakeSnapshot") == 1

@@ -52,9 +52,13 @@ from little_loops.fsm.events import (
     UnknownEvent,
 )
 from little_loops.fsm.evolve import evolve, first_state
+from little_loops.fsm.evolve_children import interrupted_children
 from little_loops.fsm.plain import WrongShape
 from little_loops.fsm.state import (
     Answer,
+    Beside,
+    CheckRecord,
+    Children,
     Finding,
     Fork,
     Hosts,
@@ -68,6 +72,7 @@ from little_loops.fsm.state import (
     Sample,
     SignalLine,
     Spending,
+    Train,
     Trees,
     WaitFor,
 )
@@ -783,3 +788,33 @@ def test_no_more_paths_are_told_than_fit_and_each_once():
     after = evolve(run, Entry(Restored("fix", 1, many, "protected"), 1000, 5, "run-1", 1))
     assert after.trees is not None
     assert after.trees.restored == ("t01", "x", "t00", *many[2:19])
+
+
+def test_a_merge_train_ends_with_the_branches_of_its_state():
+    train = Train("c0", "main")
+    assert after(TransitionTaken("fix", "test", "next"), FULL._replace(train=train)).train is None
+
+
+def test_a_run_that_resolves_a_branch_can_be_continued_after_an_interruption():
+    under_way = Children("fix", 7, 4, ("a", "b"), ("running", "fail"), beside=Beside("a.resolve-1"))
+    left = interrupted_children(under_way)
+    assert left.stages == ("interrupted", "fail")
+    assert left.beside == Beside("a.resolve-1", "interrupted")
+
+
+def test_each_pass_of_the_runs_that_a_state_started_is_recorded():
+    earlier = CheckRecord("pass", 6, 1, "t1", "t1", "t1")
+    trees = Trees(tree="t2", before="t2", project="t2", checks={"fix": earlier})
+    passed = FULL._replace(trees=trees, captured={"fix": Result(None, 5, verdict="pass")})
+    left = after(TransitionTaken("fix", "test", "on_pass"), passed).trees
+    assert left is not None
+    assert (left.checks["fix"].step, left.checks["fix"].before) == (7, "t2")
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_finding_lasts_until_the_state_runs_again(again):
+    found = Finding("tampered", "the agent changed tests/t")
+    run = FULL._replace(trees=Trees(finding=found))
+    left = after(Resume("fix", 3, "failed", again=again), run).trees
+    assert left is not None
+    assert left.finding == (None if again else found)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from little_loops.fsm.commands import Admit, Command, LookUpLimits, RunAgent, RunShell
 from little_loops.fsm.happenings import Happening, StopAsked
 from little_loops.fsm.schema import FSMLoop, HostOptions
-from little_loops.fsm.state import LoopState, SignalLine
-from little_loops.fsm.turn_hosts import MISSING, hosts_of, name_of
+from little_loops.fsm.state import Hosts, LoopState, SignalLine
+from little_loops.fsm.turn_hosts import MISSING, host_of, hosts_of, name_of
 from tests.fsm.scripted import START_MS, Crash, Says, ScriptedWorld, begin, go_on, rebuilt
 
 HOUR_MS = 3_600_000
@@ -396,3 +396,16 @@ def test_no_turn_starts_inside_a_known_limit_and_waits_stay_within_max_wait(turn
             assert limits.get(event["host"], 0) <= at_ms
     waits = [event["wait_ms"] for event in world.log if event["event"] == "host_wait"]
     assert sum(waits) <= 7200 * 1000
+
+
+def test_a_choice_for_another_state_does_not_count_here():
+    loop = loop_of()
+    run = LoopState(run="r", loop="l", current_state="fix", started_at="", updated_at="")
+    chosen = Hosts("fix", 1, 1, 1)
+    assert name_of(host_of(loop, run._replace(hosts=chosen))) == "codex"
+    assert name_of(host_of(loop, run._replace(hosts=chosen._replace(state="check")))) == "claude"
+
+
+def test_variables_that_are_not_utf8_have_a_name_too():
+    one, other = (HostOptions("claude", env={"HOME": text}) for text in ("/\udce4", "/\udcf6"))
+    assert name_of(one) != name_of(other)

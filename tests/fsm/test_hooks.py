@@ -529,3 +529,14 @@ def test_a_required_hook_after_a_run_that_ended_at_a_limit_does_not_change_that(
     (ran,) = [each for each in hooked.log if each["event"] == "hook"]
     assert "required" not in ran or ran["required"] is False
     assert hooked.log[-1]["reason"] == "max_iterations"
+
+
+def test_a_hook_that_is_not_due_needs_no_snapshot():
+    hooks = {"after_run": "down"}
+    hooked = proved([1, FIX, 0], hooks)
+    plain = world([1, FIX, 0], {}, PROVED, evidence=PROTECT)
+    for each in (hooked, plain):
+        begin(each, evidence="on")
+    assert [line for line in told(hooked).splitlines() if not line.startswith("after_run")] == told(
+        plain
+    ).splitlines()

@@ -201,6 +201,7 @@ def test_it_costs_and_is_counted():
     world = world_of([0], [YES])
     run, _ = begin(world)
     assert run.costs["check"].cost_usd == 0.25
+    assert not any(isinstance(each, Admit) for each in world.commands)  # nothing is metered
 
 
 def test_it_is_admitted_before_it_starts():

@@ -50,7 +50,7 @@ from little_loops.fsm.happenings import (
 )
 from little_loops.fsm.recorded import NotRecorded, Recording, Unexpected
 from little_loops.fsm.schema import ExitCode, FSMLoop, Hook
-from little_loops.fsm.state import Answer, Counted, Judgement, LoopState, Trees, WaitFor
+from little_loops.fsm.state import Answer, Counted, Finding, Judgement, LoopState, Trees, WaitFor
 from little_loops.fsm.timestamps import Moment
 from tests.entries import WALL_MS, event
 
@@ -243,6 +243,15 @@ def test_which_rule_a_change_broke(events, protected, watched):
     assert isinstance(found, SnapshotTaken)
     assert found.tampered == tuple(PathChange(path, "changed") for path in protected)
     assert found.watched == tuple(watched)
+
+
+def test_a_change_after_a_finding_is_only_watched():
+    assert WITH_TREES.trees is not None
+    run = WITH_TREES._replace(trees=WITH_TREES.trees._replace(finding=Finding("tampered", "t")))
+    changed = Tampered("fix", 1, ("a",), "report", "agent")
+    found = answer(SNAPSHOT, changed, event("tree", when="after", guard="g9"), run=run)
+    assert isinstance(found, SnapshotTaken)
+    assert (found.tampered, found.watched) == ((), ("a",))
 
 
 def test_what_changed_beside_worktrees():

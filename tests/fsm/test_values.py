@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from little_loops.fsm import values
 from little_loops.fsm.schema import FSMLoop, HostOptions, StateConfig
 from little_loops.fsm.state import Answer, FileRef, LoopState, Result
 from little_loops.fsm.values import duration_text, result_values, values_of, written_env
+from little_loops.templates.parse import RESULT_FIELDS
 from little_loops.templates.render import lookup_in, references
 
 COMMAND = Result(1, 8, "out", "err")
@@ -143,3 +145,10 @@ def test_what_a_definition_puts_into_environments():
         "STATE": "3",
         "ITS_HOST": "4",
     }
+
+
+def test_templates_may_name_whatever_a_result_can_have():
+    kinds = (values.RESULT_FIELDS, values.AGENT_FIELDS, values.FILE_FIELDS)
+    runs = (values.CHILD_FIELDS, values.BRANCH_FIELDS)
+    names = {name for fields in (*kinds, *runs) for name in fields}
+    assert set(RESULT_FIELDS) == names | {"structured", "merge"}

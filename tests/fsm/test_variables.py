@@ -20,6 +20,15 @@ def test_what_an_outer_session_leaves_behind_is_dropped_by_name():
     )
 
 
+def test_the_variables_that_actions_get():
+    """Scripts rely on them."""
+    assert " ".join(ACTION_VARIABLES) == (
+        "LL_RUN_ID LL_STEP_ID LL_ATTEMPT LL_ITERATION LL_ITERATION_LIMIT LL_LOOP LL_PROJECT"
+        " LL_RUN_DIR LL_DEPTH LL_PYTHON LL_CLEAN LL_CONTINUATION LL_HOOK LL_NOTICE LL_EVENT_ID"
+        " LL_RESUMED LL_CONTEXT_<NAME> LL_SLOT LL_CLAIM"
+    )
+
+
 def test_every_variable_of_an_action_has_a_name_of_ours_and_a_meaning():
     for name, meaning in ACTION_VARIABLES.items():
         assert re.fullmatch("LL_[A-Z_]+(<NAME>)?", name)

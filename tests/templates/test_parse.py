@@ -238,6 +238,9 @@ def test_every_field_has_a_kind():
 
 def test_names_are_sorted_by_likeness():
     assert nearest_first("chekc", ("fix", "check", "chuck")) == ("check", "chuck", "fix")
+    assert nearest_first("evn", ("state", "context", "prev", "env"))[:2] == ("env", "prev")
+    unlike = ("context", "branch", "env")
+    assert nearest_first("stat", unlike) == unlike
 
 
 def test_a_long_list_is_cut():

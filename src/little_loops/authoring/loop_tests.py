@@ -300,7 +300,7 @@ def load_tests(text: str | bytes, file: str, find: FindLoop) -> LoopTestFile:
         return LoopTestFile(None, (), tuple(reader.problems))
     reader.loop = _loop(reader, root, find)
     given = reader.record(root, FILE, "the test file")
-    tests = tuple(each for each in given.get("tests", ()) if isinstance(each, LoopTest))
+    tests: tuple[LoopTest, ...] = tuple(given.get("tests", ()))
     _check_names(reader, tests)
     return LoopTestFile(reader.loop, () if reader.problems else tests, in_order(reader.problems))
 

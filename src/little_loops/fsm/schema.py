@@ -860,9 +860,9 @@ def _plain(value: Any) -> Any:
         return {"type": TYPE_OF[type(value)], **plain} if type(value) in TYPE_OF else plain
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, (tuple, list)):
+    if isinstance(value, tuple):
         return [_plain(item) for item in value]
-    return value
+    return value  # a list is plain data already
 
 
 _READ_FIELD: Final[Mapping[str, Callable[[Any], Any]]] = {

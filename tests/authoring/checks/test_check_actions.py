@@ -441,3 +441,12 @@ def test_an_agent_in_a_script_that_is_too_long_to_read_is_not_looked_for():
     script = "claude -p 'Fix it.' # "
     assert judged(script.ljust(20_000, "x")) == "LL325 check"
     assert judged(script.ljust(20_001, "x")) == ""
+
+
+def test_nothing_is_said_about_bash_where_the_shell_cannot_be_read():
+    said = told(
+        "initial: a\nstates:\n  a: {action: '[[ -n x ]]', shell: [3], next: b}\n"
+        "  b: {terminal: true}\n"
+    )
+    assert "LL315" not in said
+    assert "shell" in said

@@ -127,6 +127,20 @@ ROWS = [
         """,
     ),
     row(
+        "a gain for nothing, in a condition",
+        """
+        initial: a
+        states:
+          a: {action: ./b.sh, condition: {type: convergence, target: 0, min_gain: 3}, next: b}
+          b: {terminal: true}
+        """,
+        """
+        error[LL120] 4:75 3
+          `min_gain` has no meaning without `keep: best`
+          help: add `keep: best`, or remove `min_gain`
+        """,
+    ),
+    row(
         "a gain in words",
         paradigm("check: ./b.sh", "keep: best", "min_gain: some"),
         """

@@ -37,6 +37,11 @@ is empty then
 is empty then
         """,
     ),
+    row(
+        "in a result of the loop, which the end of the run may read early",
+        reporting("date", 'result: {count: "${captured.lines.output}"}'),
+        "",
+    ),
     row("a fallback", reporting("echo ${captured.lines.output:-0}"), ""),
     row("captured on every way", reporting("echo ${captured.look.output} ${prev.output}"), ""),
     row(

@@ -46,6 +46,18 @@ def test_where_a_resume_continues_after_an_interruption(wanted: str, edges: list
         assert [edge for edge in found if not edge.acted] == edges
 
 
+def test_what_is_missing_spreads_through_loops_within_loops():
+    edges = {
+        "a": (Edge("a", "e", "pass"), Edge("a", "c", "error", acted=False)),
+        "b": (Edge("b", "c", "pass"), Edge("b", "e", "error", acted=False)),
+        "c": (Edge("c", "b", "error", acted=False),),
+        "d": (Edge("d", "e", "pass"),),
+        "e": (Edge("e", "b", "pass"), Edge("e", "d", "error", acted=False)),
+    }
+    sets = dict.fromkeys("ace", ("x",))
+    assert may_be_missing(Flow("a", edges), sets).by_state == dict.fromkeys("abcde", 1)
+
+
 @pytest.mark.parametrize(
     ("state", "agent", "expected"),
     [

@@ -901,3 +901,18 @@ def test_rename_finds_every_reference():
 )
 def test_operation_of_json(data, expected):
     assert operation_of(data) == expected
+
+
+@pytest.mark.parametrize(
+    ("length", "lines"), [(62, 6), (63, 7)], ids=["80 columns are one line", "81 are two"]
+)
+def test_a_mapping_is_written_on_one_line_if_it_fits(length, lines):
+    text = "initial: a\nstates:\n  a:\n    action: x\n    next: a\n"
+    new = apply(text, SetField(("states", "a", "retry"), {"max": "x" * length})).text
+    assert len(new.splitlines()) == lines
+
+
+def test_a_number_is_no_name_of_a_state():
+    text = 'initial: a\nstates:\n  a: {action: x, next: "3", on_error: 3}\n  "3": {terminal: true}\n'
+    new = apply(text, RenameState("3", "end")).text
+    assert new == text.replace('"3"', '"end"')

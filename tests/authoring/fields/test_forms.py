@@ -15,6 +15,12 @@ def test_every_field_has_a_control():
     assert [each["name"] for each in found["state"]] == [field.name for field in STATE.fields]
 
 
+def test_every_field_is_explained():
+    for each in forms()["state"]:
+        field = STATE.by_name[each["name"]]
+        assert (each["help"], each["default"]) == (field.help, field.default)
+
+
 def test_controls_name_tables_that_exist():
     found = forms()
     named = {
@@ -47,11 +53,8 @@ def test_the_controls_of_a_state():
 
 def test_groups():
     groups = {each["name"]: each["group"] for each in forms()["state"]}
-    assert (groups["action"], groups["on_pass"], groups["terminal"]) == (
-        "fields",
-        "transitions",
-        "fields",
-    )
+    names = ("action", "on_pass", "terminal", "outcome")
+    assert [groups[name] for name in names] == ["fields", "transitions", "fields", "fields"]
     assert {each["name"] for each in forms()["loop"] if each["group"] == "drawn"} == {
         "initial",
         "states",

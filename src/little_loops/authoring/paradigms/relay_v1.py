@@ -23,7 +23,7 @@ CONTRACT_V1 = (
     "runs low, leave the work in a sound state, write a handoff file for your successor, name it in "
     "handoff_path and end with partial. The file counts, not what you print."
 )
-KEPT = ("metadata", "plan", "session", "cwd")
+KEPT = ("metadata", "plan", "cwd")
 
 
 def as_compiled_now(loop: FSMLoop) -> FSMLoop:
