@@ -913,6 +913,8 @@ def test_a_mapping_is_written_on_one_line_if_it_fits(length, lines):
 
 
 def test_a_number_is_no_name_of_a_state():
-    text = 'initial: a\nstates:\n  a: {action: x, next: "3", on_error: 3}\n  "3": {terminal: true}\n'
+    text = (
+        'initial: a\nstates:\n  a: {action: x, next: "3", on_error: 3}\n  "3": {terminal: true}\n'
+    )
     new = apply(text, RenameState("3", "end")).text
     assert new == text.replace('"3"', '"end"')

@@ -443,7 +443,7 @@ GLOB = table(
 )
 STEP = table(
     "a step",
-    Field("name", Name("step", STATE_NAME), "the name of its state", "step_0, step_1, …"),
+    Field("name", Name("state", STATE_NAME), "the name of its state", "step_0, step_1, …"),
     *COMMAND.fields,
 )
 _OF_LOOP_COMMAND = (_RUNS[0]._replace(required=True), *_RUNS[1:], *COMMAND.fields[1:])

@@ -6,6 +6,9 @@ so its own failure does not stop the iteration (`capture_exit`).
 
 from __future__ import annotations
 
+import re
+
+from little_loops.authoring.fields.kinds import STATE_NAME
 from little_loops.authoring.paradigms.assembly import Piece, chain, document, finish, flag, items
 from little_loops.authoring.yaml.nodes import Map, MapEntry, Node, Text, mapping, text
 
@@ -35,8 +38,10 @@ def _judged_later(step: Piece) -> Piece:
 
 
 def _name(command: Node, number: int) -> str:
+    """Return the name of a step's state; an invalid one is reported where it is written."""
     own = command.get("name") if isinstance(command, Map) else None
-    return own.text if isinstance(own, Text) and own.text else f"step_{number}"
+    is_named = isinstance(own, Text) and re.fullmatch(STATE_NAME, own.text)
+    return own.text if isinstance(own, Text) and is_named else f"step_{number}"
 
 
 def _unnamed(command: Node) -> Node:
