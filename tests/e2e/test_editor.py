@@ -174,6 +174,10 @@ def test_a_drawing_that_is_seen_as_a_whole_does_not_move_while_connecting(shop: 
         expect(page.get_by_role("dialog").get_by_label("Go to")).to_have_value("broken")
 
 
+# Once the mouse is up, the states are drawn where they belong.
+WIDER = """(before) => document.querySelector('.react-flow__node[data-id="tests"]').getBoundingClientRect().width > before"""
+
+
 def test_an_answer_does_not_move_a_state_away_from_under_the_mouse(shop: Shop, browser):
     put(shop, "fix-types", COMMENTED)
     with editing(shop, browser, "fix-types") as watched:
@@ -185,16 +189,18 @@ def test_an_answer_does_not_move_a_state_away_from_under_the_mouse(shop: Shop, b
         )
         page.evaluate("scrollTo(0, 0)")
         before = node(page, "broken").bounding_box()
+        narrow = node(page, "tests").bounding_box()["width"]
         page.mouse.move(before["x"] + 5, before["y"] + 15)
         with page.expect_response(lambda answer: "/preview" in answer.url):
             page.mouse.down()  # leaves the field, which sets it
         expect(page.locator(".cm-content")).to_contain_text("a much longer action")
         page.evaluate(FRAMES, 3)
         assert node(page, "broken").bounding_box() == before
+        assert node(page, "tests").bounding_box()["width"] == narrow
         page.mouse.up()
         expect(page.get_by_role("heading", name="State broken")).to_be_visible()
         expect(node(page, "tests")).to_contain_text("a much longer action")
-        assert node(page, "broken").bounding_box() != before
+        page.wait_for_function(WIDER, arg=narrow)
 
 
 def test_undo_takes_back_an_edit_that_is_on_its_way(shop: Shop, browser):
