@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.engine.kill_sweep import left_of_actions
@@ -858,6 +859,81 @@ def test_a_run_that_is_killed_lands_the_same_tree_once(shape, record_property):
 def test_a_run_that_is_killed_anywhere_lands_the_same_tree_once(shape, record_property):
     count = swept(texts()[shape], 1)
     record_property(f"figure: kills of a {shape} in a worktree", count)
+
+
+SLOW = """\
+initial: work
+states:
+  work: {{action: "for n in 1 2 3; do echo x >> $n.txt; echo x >> $n.slow; done; touch {hold}", next: done}}
+  done: {{terminal: true}}
+worktree: {{merge: merge}}
+"""
+SLOW_FILES = [f"{number}.{kind}" for number in (1, 2, 3) for kind in ("txt", "slow")]
+
+
+def with_slow_files(repository: Repository) -> tuple[Path, Path]:
+    """Let a filter of the user's wait while the first path exists; then the second one exists."""
+    hold, begun = repository.home / "hold", repository.home / "begun"
+    waits = f"test ! -e {hold} || {{ touch {begun}; while test -e {hold}; do sleep 0.05; done; }}"
+    repository.git("config", "filter.slow.smudge", f"sh -c '{waits}; cat'")
+    repository.write(".gitattributes", "*.slow filter=slow\n")
+    for name in SLOW_FILES:
+        repository.write(name, "before\n")
+    repository.git("add", ".gitattributes", *SLOW_FILES)
+    repository.quietly("commit", "-q", "-m", "slow", "--", ".gitattributes", *SLOW_FILES)
+    return hold, begun
+
+
+def kill_both(child: Any, word: str, *, is_git_killed: bool) -> None:
+    """Kill a run while it waits for a git command with this word, and perhaps that, too."""
+    below = psutil.Process(child.pid).children()
+    [git] = [each for each in below if word in each.cmdline()]
+    child.kill()
+    if is_git_killed:
+        git.kill()
+    child.communicate(timeout=60)
+
+
+@pytest.mark.parametrize("is_git_killed", [False, True], ids=["the run", "the run and git"])
+def test_a_kill_while_git_moves_the_branch_leaves_nothing_in_the_way(repository, is_git_killed):
+    """A filter of the user's holds git up in the middle of the files."""
+    hold, begun = with_slow_files(repository)
+    before = repository.users()
+    repository.loop("w", SLOW.format(hold=hold))
+    with repository.started("run", "w") as child:
+        until(lambda: begun.exists() or child.poll() is not None, "landing")
+        kill_both(child, "--ff-only", is_git_killed=is_git_killed)
+    hold.unlink()
+    if is_git_killed:
+        (repository.root / ".git/index.lock").unlink()
+    assert repository.git("status", "--porcelain", "--", "1.slow") != ""
+    done = repository.ll("resume", "w")
+    assert done.returncode == 0, told(done)
+    assert repository.users() == before
+    assert {(repository.root / name).read_text() for name in SLOW_FILES} == {"before\nx\n"}
+    moves = repository.git("reflog", "show", "--format=%gs", "main").split("\n")
+    assert [move.rpartition(" ")[2] for move in moves] == ["Fast-forward", "slow", "first"]
+
+
+@pytest.mark.parametrize(
+    "is_git_killed",
+    [
+        pytest.param(False, id="the run"),
+        pytest.param(True, id="the run and git", marks=pytest.mark.soak),  # waits for ten seconds
+    ],
+)
+def test_a_kill_while_git_writes_the_files_of_a_worktree(repository, is_git_killed):
+    hold, begun = with_slow_files(repository)
+    hold.touch()
+    repository.loop("w", SLOW.format(hold="$PWD/../held"))
+    with repository.started("run", "w") as child:
+        until(lambda: begun.exists() or child.poll() is not None, "worktree")
+        kill_both(child, "checkout-index", is_git_killed=is_git_killed)
+    hold.unlink()
+    done = repository.ll("resume", "w")
+    assert done.returncode == 0, told(done)
+    assert {(repository.root / name).read_text() for name in SLOW_FILES} == {"before\nx\n"}
+    assert repository.worktrees() == []
 
 
 PROTECTS = """\

@@ -425,6 +425,94 @@ def test_the_command_that_is_printed_finishes_it(tree: Tree, meanwhile):
     assert (first, last) == ("done", "mine" if meanwhile is _edit_the_end else "line 8")
 
 
+# ── after a kill in the middle of it ───────────────────────────────────────────────────────────
+
+KILLED_FILES = {"a.py": "done\n", "new.py": "done\n", "b.py": None}
+
+
+def half_landed(tree: Tree) -> tuple[str, str]:
+    """A git that fast-forwards has written some files when it is killed, but not the index."""
+    old = head(tree)
+    work = branch(tree, "one", KILLED_FILES)
+    tree.write("a.py", "done\n")
+    tree.write("new.py", "done\n")
+    tree.write("mine.txt", "mine\n")
+    return old, work
+
+
+def land_again(tree: Tree, old: str, work: str) -> object:
+    return merging.land(git_of(tree), root(tree), "main", old, work, is_repeated=True)
+
+
+def test_what_a_killed_landing_has_written_is_not_in_the_way_of_the_next(tree: Tree):
+    old, work = half_landed(tree)
+    assert land_again(tree, old, work) == Landed(work)
+    assert quietly(tree, "status", "--short").splitlines() == ["?? mine.txt"]
+    assert (tree.root / "a.py").read_text() == "done\n"
+    assert not (tree.root / "b.py").exists()
+    assert list((tree.top / ".git").glob("*.index*")) == []
+
+
+def test_from_a_directory_of_the_repository_it_lands_again_too(tmp_path):
+    tree = Tree(tmp_path, below="sub")
+    tree.write_all({"a.py": TEXT, "b.py": TEXT})
+    tree.commit()
+    old = head(tree)
+    tree.write("a.py", "done\n")
+    tree.commit()
+    work = head(tree)
+    quietly(tree, "reset", "-q", "--hard", old)
+    tree.write("a.py", "done\n")
+    assert land_again(tree, old, work) == Landed(work)
+    assert quietly(tree, "status", "--short") == ""
+
+
+@pytest.mark.parametrize("edit", ["edited\n", "do"], ids=["an edit", "half of a file"])
+def test_other_content_is_in_the_way_of_a_repeated_landing(tree: Tree, edit):
+    old, work = half_landed(tree)
+    tree.write("a.py", edit)
+    answer = land_again(tree, old, work)
+    assert isinstance(answer, LandingRefused)
+    assert answer.reason.endswith("would be overwritten by merge: a.py")
+    assert (tree.root / "a.py").read_text() == edit
+    assert head(tree) == old
+
+
+def test_what_the_user_has_staged_stays_staged(tree: Tree):
+    old, work = half_landed(tree)
+    tree.write("a.py", "staged\n")
+    quietly(tree, "add", "a.py")
+    tree.write("a.py", "done\n")
+    assert isinstance(land_again(tree, old, work), LandingRefused)
+    assert quietly(tree, "show", ":a.py") == "staged\n"
+
+
+def test_it_waits_until_another_git_has_finished(tree: Tree):
+    """The other one ends a moment after this one has asked where its lock is."""
+    old, work = head(tree), branch(tree, "one", {"a.py": "done\n"})
+    lock, git = tree.top / ".git/index.lock", git_of(tree)
+    lock.write_text("")
+    program = tree.place / "git"
+    ends = f'case "$*" in *index.lock*) (sleep 0.3; rm {lock}) >/dev/null 2>&1 &; esac'
+    program.write_text(f'#!/bin/sh\n{ends}\nexec {git.program} "$@"\n'.replace("&;", "& ;;"))
+    program.chmod(0o755)
+    answer = merging.land(git._replace(program=str(program)), root(tree), "main", old, work)
+    assert answer == Landed(work)
+    assert not lock.exists()
+
+
+def test_a_lock_that_stays_is_named(tree: Tree):
+    old, work = head(tree), branch(tree, "one", {"a.py": "done\n"})
+    lock = tree.top / ".git/index.lock"
+    lock.write_text("")
+    answer = merging.land(git_of(tree), root(tree), "main", old, work, wait_s=0.2)
+    assert answer == LandingRefused(
+        f"another git is at work here, or was killed: remove `{lock}` if there is none",
+        f"git merge --no-overwrite-ignore --ff-only {work[:12]}",
+    )
+    assert head(tree) == old
+
+
 def test_a_branch_that_was_never_checked_out_is_refused(tree: Tree):
     answer = merging.land(git_of(tree), root(tree), None, head(tree), head(tree))
     assert answer == LandingRefused(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from little_loops.errors import StoreError, UsageError
-from little_loops.trees import worktrees
+from little_loops.system.stops import StopFlag
+from little_loops.trees import index_locks, worktrees
+from little_loops.trees.git import Interrupted
 from tests.trees.projects import Tree, fingerprint
 from tests.trees.test_faults import every_kill
 
@@ -321,6 +324,43 @@ def test_a_registration_that_a_killed_git_left_locked_is_replaced(place):
     add(tree)
     assert sorted(os.listdir(there)) == [".git"]
     assert len(list((tree.top / ".git/worktrees").iterdir())) == 1
+
+
+def test_a_worktree_whose_files_a_killed_git_was_writing_is_made_anew(place):
+    tree = make(place)
+    there = add(tree)
+    [entry] = (tree.top / ".git/worktrees").iterdir()
+    (entry / "index.lock").write_text("")
+    Path(there, "half").write_text("")
+    git, root = tree.found_git(), str(tree.root)
+    worktrees.add(git, root, there, BRANCH, head(tree), wait_s=0.1)
+    assert sorted(os.listdir(there)) == [".git"]
+    worktrees.check_out(git, there)
+    assert worktrees.unsaved(git, there) == ()
+    assert not (entry / "index.lock").exists()
+
+
+def test_the_lock_of_an_index_that_a_killed_git_left_is_deleted(place):
+    tree = make(place)
+    there = add(tree)
+    [entry] = (tree.top / ".git/worktrees").iterdir()
+    (entry / "index.lock").write_text("")
+    index_locks.unlock_index(tree.found_git(), there, wait_s=0.1)
+    assert not (entry / "index.lock").exists()
+    index_locks.unlock_index(tree.found_git(), there)
+    shutil.rmtree(there)
+    index_locks.unlock_index(tree.found_git(), there)
+
+
+def test_a_stop_ends_the_wait_for_another_git(place):
+    tree = make(place)
+    lock = tree.place / "index.lock"
+    lock.write_text("")
+    stop = StopFlag()
+    stop.ask(signal.SIGINT)
+    with pytest.raises(Interrupted):
+        index_locks.wait_until_gone(tree.found_git()._replace(stop=stop), str(lock))
+    stop.close()
 
 
 def test_the_lock_of_a_branch_that_a_killed_git_left_is_replaced(place):

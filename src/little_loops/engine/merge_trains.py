@@ -189,9 +189,12 @@ def land(world: LocalWorld, run: LoopState, command: LandTrain) -> Happening:
     def do() -> Happening:
         git, train, project = git_of(world), command.train, _target(world, command.ended)
         name = merged_branch(run, command.ended)
+        is_repeated = worktrees.commit_of(git, project, worktrees.HEADS + name) is not None
         words = ["update-ref", worktrees.HEADS + name, train.tip]
         worktrees.run_git(git, project, words, "keep the merged commit")
-        found = merging.land(git, project, train.onto, train.head, train.tip, name)
+        found = merging.land(
+            git, project, train.onto, train.head, train.tip, name, is_repeated=is_repeated
+        )
         return _landed(world, git, project, train, name, found, command.ended)
 
     return attempt(world, do, command.ended)

@@ -21,6 +21,7 @@ from little_loops.fsm.state import LeftOut, LoopState
 from little_loops.fsm.train import branch_of, resolver_of
 from little_loops.trees import merging, worktrees
 from little_loops.trees.git import Git
+from little_loops.trees.index_locks import unlock_index
 
 MARKERS = (b"<<<<<<< ", b">>>>>>> ")
 
@@ -49,6 +50,7 @@ def lay_out(git: Git, place: WorktreePlace, commit: str) -> None:
     assert merges is not None, "only a run that resolves a branch is asked"
     if merges.is_begun:
         return
+    unlock_index(git, place.path)  # the worktree has what `setup` made: it is not made anew
     worktrees.add(git, place.origin, place.path, place.branch, commit)
     tree = merging.tree_with_conflicts(git, place.path, merges.base, merges.tip, commit)
     words = [*worktrees.WHOLE, "read-tree", "--reset", "-u", tree]

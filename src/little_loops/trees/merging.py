@@ -13,12 +13,15 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Sequence
 
 from little_loops.errors import StoreError
 from little_loops.light_typing import Final, Literal
 from little_loops.records import NamedTuple
 from little_loops.trees.git import Git, GitOutput, version_of, version_text
+from little_loops.trees.index_locks import WAIT_S, lock_of_index, unlock_index, wait_until_gone
+from little_loops.trees.user_index import add_files_as_in, index_of_ours
 from little_loops.trees.worktrees import HEADS, WHOLE, commit_of, run_git, wrong_branch
 
 OLDEST = (2, 38)
@@ -28,6 +31,8 @@ MergeKind = Literal["merge", "squash"]
 EDITS: Final = "Your local changes"
 UNTRACKED: Final = "The following untracked"
 """How git's message about files that a merge would overwrite begins."""
+LOCKED: Final = "Another git process"
+"""How git's message goes on if there is a lock: another git is at work, or was killed then."""
 
 
 class Merged(NamedTuple):
@@ -87,6 +92,7 @@ def commit_changes(
     `parents` are those of the commit, if not only the current one. If an agent has checked out a
     branch of its own that contains ours, ours follows it.
     """
+    unlock_index(git, place)
     head, before, here = _checked_out(git, place)
     tip = head if here == branch else _followed(git, place, branch, here, head)
     # What the index says is the agent's: flags and entries in it can hide files from `git add`.
@@ -159,17 +165,10 @@ def working_tree_commit(git: Git, project: str, message: str) -> str:
     """Return a commit of the checked-out commit plus everything that is not committed, except
     ignored files. No ref leads to it, and the user's index stays as it is."""
     head = _head(git, project)
-    where = _text(run_git(git, project, ["rev-parse", "--absolute-git-dir"], "find the repository"))
-    index = os.path.join(where, f"ll-loop-{os.getpid()}.index")
-    own = git._replace(own_index=index)
-    try:
+    with index_of_ours(git, project) as own:
         run_git(own, project, ["read-tree", head], "read the commit")
         run_git(own, project, ["add", "--all", "--", ":/"], "add the changes")
         tree = _text(run_git(own, project, ["write-tree"], "write the tree"))
-    finally:
-        for path in (index, f"{index}.lock"):
-            if os.path.lexists(path):
-                os.unlink(path)
     return _commit(git, project, tree, [head], message)
 
 
@@ -276,12 +275,22 @@ def current_branch(git: Git, project: str) -> str | None:
 
 
 def land(
-    git: Git, project: str, branch: str | None, old: str, new: str, name: str | None = None
+    git: Git,
+    project: str,
+    branch: str | None,
+    old: str,
+    new: str,
+    name: str | None = None,
+    *,
+    is_repeated: bool = False,
+    wait_s: float = WAIT_S,
 ) -> Landed | Moved | LandingRefused:
     """Move the branch that was checked out at the start, by a fast-forward, from `old` to `new`.
 
     The files and the index of the project follow. If another branch is checked out by now, or a
     file that would change has uncommitted edits, nothing is touched. `name` is a branch at `new`.
+    `is_repeated` says that it may have been killed before, when some files had been written.
+    If another git is at work in the repository, wait for it, for `wait_s` at most.
     """
     target = name or new[:12]
     command = f"git merge --ff-only {target}"
@@ -297,14 +306,31 @@ def land(
         return Landed(head)
     if head != old:
         return Moved(head)
-    # The user's settings must not make it more, or less, than a fast-forward.
-    words = ["merge", "--ff-only", "--no-autostash", "--no-verify-signatures", "--quiet"]
-    # Git takes ignored files for expendable, but `.env` may be the only copy.
-    answer = git.change(project, [*words, "--no-overwrite-ignore", new])
+    answer = _fast_forward(git, project, new, wait_s)
+    is_in_the_way = answer.complaint.removeprefix("error: ").startswith((EDITS, UNTRACKED))
+    if is_repeated and is_in_the_way and add_files_as_in(git, project, old, new):
+        answer = _fast_forward(git, project, new, wait_s)
     if answer.code == 0:
         return Landed(new)
     head = _head(git, project)
     return Moved(head) if head != old else _refused(_shortened(answer.complaint), target)
+
+
+def _fast_forward(git: Git, project: str, new: str, wait_s: float) -> GitOutput:
+    """Let git move the branch that is checked out, with its files, unless a file would be lost. If
+    another git is at work, wait until it has finished."""
+    ends_at = time.monotonic() + wait_s
+    # The user's settings must not make it more, or less, than a fast-forward.
+    words = ["merge", "--ff-only", "--no-autostash", "--no-verify-signatures", "--quiet"]
+    while True:
+        # Git takes ignored files for expendable, but `.env` may be the only copy.
+        answer = git.change(project, [*words, "--no-overwrite-ignore", new])
+        if answer.code == 0 or LOCKED not in answer.complaint:
+            return answer
+        lock = lock_of_index(git, project)
+        if not wait_until_gone(git, lock, ends_at - time.monotonic()):
+            why = f"another git is at work here, or was killed: remove `{lock}` if there is none"
+            return answer._replace(complaint=why)
 
 
 def _refused(reason: str, target: str) -> LandingRefused:

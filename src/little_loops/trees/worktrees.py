@@ -32,6 +32,7 @@ from little_loops.system.user_state import cache_home, key_of
 from little_loops.trees import files as store_files
 from little_loops.trees.editables import WORKTREES
 from little_loops.trees.git import Git, GitOutput, is_inside
+from little_loops.trees.index_locks import WAIT_S, lock_of_index, wait_until_gone
 from little_loops.trees.placing import OpenDirectory
 from little_loops.trees.rules import GITLINK
 from little_loops.trees.worktree_records import forget
@@ -66,10 +67,13 @@ def place_of(project: str, id: str, environ: Mapping[str, str]) -> str:
     return os.path.join(home, WORKTREES, key_of(real), id)
 
 
-def add(git: Git, project: str, place: str, branch: str, commit: str) -> None:
+def add(
+    git: Git, project: str, place: str, branch: str, commit: str, wait_s: float = WAIT_S
+) -> None:
     """Add a worktree at `place` on the new branch, at the commit: with its index, without files.
 
-    If it is already there, do nothing; what a killed call left is removed first. Raises
+    If it is already there, do nothing; what a killed call left is removed first. So is a worktree
+    whose index is still locked after `wait_s`: a killed git was writing its files. Raises
     `StoreError` if the branch exists at another commit, another branch is checked out there, or git
     fails.
     """
@@ -79,8 +83,11 @@ def add(git: Git, project: str, place: str, branch: str, commit: str) -> None:
             os.makedirs(folder, mode=PRIVATE_FOLDER, exist_ok=True)
     except OSError as error:
         raise _failed(error, "make", place) from error
+    is_half_made = os.path.lexists(f"{place}/.git") and not wait_until_gone(
+        git, lock_of_index(git, place), wait_s
+    )
     with _alone(git, place, os.O_RDWR | os.O_CREAT):
-        if not _is_added(git, project, place, branch):
+        if is_half_made or not _is_added(git, project, place, branch):
             _delete(place)
             # Forced twice, because a killed call may have left a locked entry for this place.
             words = ["worktree", "add", "--quiet", "--force", "--force", "--no-checkout"]
