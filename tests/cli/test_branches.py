@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from tests.project import Project
 
 LOOP = """\
@@ -67,7 +69,7 @@ def test_how_they_are_drawn(project: Project):
     project.loop("many", LOOP)
     said = project.ll("graph", "many").stdout
     assert "each     each: $ make ${branch.item}" in said
-    assert "checks   loop lint, types, more" in said
+    assert "checks   lint, types, more" in said
 
 
 TESTS = """\
@@ -171,6 +173,57 @@ def test_how_worktrees_are_shown(project: Project):
     assert "\nin a worktree from main · not merged\n" in said
     planned = project.ll("run", "many", "--dry-run").stdout
     assert "\nin a worktree from main · not merged\n" in planned
+
+
+EVERY_SETTING = """\
+initial: one
+result: {sum: "${captured.one.result.n}", last: x}
+worktree: {copy: [.env], link: [lib], ports: {PORT: 3000}, keep: always}
+hooks:
+  before_run: ./up.sh
+  before_state: {action: ./lease.sh, timeout: 7s, required: false, states: [one], env: {A: b}}
+  after_state: {action: ./trace.sh, required: true}
+states:
+  one:
+    loop: KID
+    with: {dir: lib}
+    limits: {max_iterations: 1, max_cost_usd: 2.5, timeout: 9m}
+    next: some
+  some:
+    branches:
+      lint: {action: make}
+      types: {loop: KID, with: {dir: a}}
+    limits: {max_iterations: 7}
+    worktree: {keep: never}
+    next: done
+    on_conflict: done
+  done: {terminal: true}
+""".replace(
+    "KID",
+    "{context: {dir: src}, initial: a, states: {a: {action: make, next: b}, b: {terminal: true}}}",
+)
+
+
+@pytest.mark.parametrize("command", [("show", "all"), ("run", "all", "--dry-run")])
+def test_every_setting_of_what_a_state_starts_is_shown(project: Project, command):
+    project.git("init", "-q")
+    project.loop("all", EVERY_SETTING)
+    said = project.ll(*command).stdout
+    assert [line for line in SETTINGS if f"{line}\n" not in said] == [], said
+
+
+SETTINGS = [
+    "           with dir · at most 1 iteration · at most $2.5 · at most 9m",
+    (
+        "           2 branches · 4 at a time · join all · with dir · at most 7 iterations"
+        " · worktree from HEAD · merged · never kept"
+    ),
+    "in a worktree from HEAD · brings .env, lib · ports PORT from 3000 · not merged · always kept",
+    "hooks    before_run: ./up.sh",
+    "         before_state (one; timeout 7s; not required; env A): ./lease.sh",
+    "         after_state (required): ./trace.sh",
+    "result   sum, last",
+]
 
 
 CONFLICTS = """\

@@ -304,6 +304,33 @@ def test_which_agent_runs_it(host, lead, here):
         assert f"  action     {lead}: /x" in shown(here, "fix-types")
 
 
+@pytest.mark.parametrize(
+    ("fields", "action", "shows"),
+    [
+        (
+            {"for_each": ["a"], "action": "Fix it", "action_type": "prompt"},
+            "Fix it",
+            "each: Fix it",
+        ),
+        ({"branches": {"a": {"action": "x"}, "b": {"action": "y"}}}, "a, b", "a, b"),
+        ({"loop": "kid"}, "kid", "loop kid"),
+    ],
+    ids=["items", "named branches", "a loop"],
+)
+def test_what_children_do(fields, action, shows, here):
+    definition = {
+        "initial": "apply",
+        "states": {"apply": {**fields, "next": "done"}, "done": {"terminal": True}},
+    }
+    with held(here, "fix-types"):
+        records = told(
+            ("state_enter", {"state": "apply", "iteration": 1}),
+            ("action_start", {"action": action, "action_type": "loop", "state": "apply"}),
+        )
+        saved(here, "fix-types", state(), records, {"name": "fix-types", **definition})
+        assert f"\n  action     {shows}\n" in shown(here, "fix-types")
+
+
 def test_a_word_of_ones_own_is_shown_as_it_is(here):
     records = told(
         ("state_enter", {"state": "settle", "iteration": 1}),

@@ -15,9 +15,11 @@ from little_loops.fsm.events import (
     Tampered,
     Tree,
     TreeUnread,
+    WorktreesCleared,
 )
 from little_loops.fsm.state import Changed
 from little_loops.reporting.lines import PlainLines
+from little_loops.reporting.worktree_lines import worktree_lines
 from tests.entries import event
 
 REFUSED = {"agent": "wait", "reason": "a rate limit was reached"}
@@ -121,3 +123,16 @@ def test_the_ending_says_how_many_files_have_changed_since_the_last_pass(snapsho
         teller.lines(Tree("done", 1, 1, when, "a1", "a1", "a1", Changed(changed), since))
     ended = LoopComplete("completed", "terminal", "done", 1, 2000, evidence="stale")
     assert teller.lines(ended)[-1] == f"Not verified: {told} changed since the last check passed"
+
+
+@pytest.mark.parametrize(
+    ("count", "lines"),
+    [
+        (0, []),
+        (3, ["kept: 0", "kept: 1", "kept: 2"]),
+        (4, ["kept: 4 worktrees, listed by `ll-loop worktrees`"]),
+    ],
+)
+def test_many_worktrees_that_are_kept_are_one_line(count, lines):
+    event = WorktreesCleared((), tuple(map(str, range(count))))
+    assert worktree_lines(event, "x") == lines

@@ -120,7 +120,9 @@ def _action(loop: FSMLoop, name: str, action: Action, signs: GraphSymbols) -> st
     if len(lines) > 1 or len(text) > LONGEST_ACTION:
         text = f"{text[:LONGEST_ACTION]}{signs.cut}"
     state = loop.states[name]
-    each = "each: " if state.branches is not None and not state.branches.named else ""
+    if state.branches is not None and state.branches.named:
+        return text
+    each = "each: " if state.branches is not None else ""
     return f"{each}{prompt_sign(action, loop.host.under(state.host).host)}{text}"
 
 

@@ -45,6 +45,7 @@ from little_loops.terminal.description import (
     limits_json,
     limits_text,
     notify_lines,
+    result_lines,
     state_lines,
     states_json,
     widest_on,
@@ -255,6 +256,7 @@ def page(plan: DryRun, *, ascii_only: bool = False, widest: int = WIDEST) -> Ite
     yield from evidence_lines(plan.evidence, plan.loop.evidence, home, widest)
     yield from hooks_lines(plan.loop)
     yield from notify_lines(plan.loop)
+    yield from result_lines(plan.loop)
     for number, host in enumerate(plan.hosts):
         found = "found" if host.path else "not found on PATH"
         program = host.name if host.program == host.name else f"{host.name} ({host.program})"

@@ -28,6 +28,7 @@ from little_loops.terminal.description import (
     limits_json,
     limits_text,
     notify_lines,
+    result_lines,
     state_lines,
     states_json,
     widest_on,
@@ -97,6 +98,7 @@ def page(found: LoopFile, *, ascii_only: bool = False, widest: int = WIDEST) -> 
     yield from evidence_lines(_evidence(found), loop.evidence, home, widest)
     yield from hooks_lines(loop)
     yield from notify_lines(loop)
+    yield from result_lines(loop)
     if loop.context:
         yield f"context  {', '.join(loop.context)}"
     yield f"bounds   {worst_case(loop)}"

@@ -307,7 +307,9 @@ def commit(world: LocalWorld, run: LoopState, command: CommitWork) -> Happening:
         made = commit_leftovers(git, place, world.loop.worktree, parents)
         if made == space.base:
             return WorkSaved(world.clock.now(), command.ended)
-        files = merging.changed_files(git, place.path, space.base, made)
+        # A branch that was resolved contains those that were merged before it.
+        before = space.base if place.merges is None else place.merges.tip
+        files = merging.changed_files(git, place.path, before, made)
         return WorkSaved(world.clock.now(), command.ended, made, files)
 
     return attempt(world, do, command.ended)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from little_loops.fsm.events import (
     BranchBase,
     BranchLeftOut,
@@ -20,6 +22,7 @@ from little_loops.fsm.train import left_out_text, why_not_merged
 from little_loops.light_typing import assert_never
 
 SHORT = 12
+MOST_KEPT = 3
 
 
 def worktree_lines(event: WorktreeEvent, bad: str) -> list[str]:
@@ -42,9 +45,17 @@ def worktree_lines(event: WorktreeEvent, bad: str) -> list[str]:
         case TrainLanded():
             return _landed(event, bad)
         case WorktreesCleared():
-            return [f"kept: {path}" for path in event.kept]
+            return _kept(event.kept)
         case _:
             assert_never(event)
+
+
+def _kept(paths: Sequence[str]) -> list[str]:
+    """Return a line for each worktree that is kept, or one for many: what was merged and what was
+    not should stay on the screen."""
+    if len(paths) <= MOST_KEPT:
+        return [f"kept: {path}" for path in paths]
+    return [f"kept: {len(paths)} worktrees, listed by `ll-loop worktrees`"]
 
 
 def _out(event: ResolveStart | BranchLeftOut) -> LeftOut:

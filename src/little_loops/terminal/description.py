@@ -20,6 +20,7 @@ from little_loops.fsm.branching import written_items
 from little_loops.fsm.schema import (
     CURRENT,
     DEFAULT_HOST,
+    HOOK_TIMEOUT_S,
     ActionType,
     FSMLoop,
     Hook,
@@ -91,6 +92,7 @@ def _state(filling: Filling, name: str, end: str | None, mask: Mask) -> Describe
         condition=state.to_dict().get("condition"),
         settings=(
             *_which_branches(state),
+            *_of_children(state),
             *worktree_words(worktree_of(state)),
             *_fallback(filling, name),
             *_settings(state),
@@ -132,6 +134,25 @@ def _which_branches(state: StateConfig) -> Iterator[str]:
         yield f"join {branches.join}" + (", fail fast" if branches.fail_fast else "")
 
 
+def _of_children(state: StateConfig) -> Iterator[str]:
+    """Yield a few words about what each run that the state starts is given, and may use."""
+    given = dict.fromkeys(state.with_)
+    if state.branches is not None:
+        given |= dict.fromkeys(
+            name for each in state.branches.named.values() for name in each.with_
+        )
+    if given:
+        yield f"with {', '.join(given)}"
+    if (limits := state.limits) is None:
+        return
+    if (count := limits.max_iterations) is not None:
+        yield f"at most {count:,} iteration{'' if count == 1 else 's'}"
+    if limits.max_cost_usd is not None:
+        yield f"at most ${limits.max_cost_usd:g}"
+    if limits.timeout is not None:
+        yield f"at most {seconds_text(limits.timeout)}"
+
+
 def worktree_words(worktree: Worktree | None) -> Iterator[str]:
     """Yield a few words about a worktree: where it begins, and what is merged."""
     if worktree is None:
@@ -139,12 +160,18 @@ def worktree_words(worktree: Worktree | None) -> Iterator[str]:
     yield f"worktree from {worktree.from_}"
     if worktree.setup is not None:
         yield f"setup: {_first_line(worktree.setup)}"
+    if brought := (*worktree.copy, *worktree.link):
+        yield f"brings {', '.join(brought)}"
+    if worktree.ports:
+        yield "ports " + ", ".join(f"{name} from {first}" for name, first in worktree.ports.items())
     yield _MERGED[worktree.merge or "none"]
     if worktree.check is not None and worktree.merge != "none":
         yield f"check: {_first_line(worktree.check)}"
     if worktree.resolve is not None:
         tries = f" ({worktree.tries} tries)" if worktree.tries > 1 else ""
         yield f"resolve: {_first_line(worktree.resolve.action or '')}{tries}"
+    if worktree.keep != "failed":
+        yield f"{worktree.keep} kept"
 
 
 def worktree_lines(loop: FSMLoop, dot: str) -> Iterator[str]:
@@ -380,17 +407,30 @@ def _plain(value: object) -> str:
     return visible(str(value), newlines=False)
 
 
+def result_lines(loop: FSMLoop) -> Iterator[str]:
+    """Yield the line about the values that a run leaves for the run that started it."""
+    if loop.result:
+        yield f"result   {', '.join(loop.result)}"
+
+
 def hooks_lines(loop: FSMLoop) -> Iterator[str]:
-    """Yield a line for each hook of the loop, with the states it is for."""
+    """Yield a line for each hook of the loop, with its settings."""
     if loop.hooks is None:
         return
     around = {name: hook for name, hook in loop.hooks._asdict().items() if name != "events"}
     events = {f"for {kind}": hook for kind, hook in loop.hooks.events.items()}
     found = {name: hook for name, hook in {**around, **events}.items() if hook}
     for number, (name, hook) in enumerate(found.items()):
-        states = f" ({', '.join(hook.states)})" if hook.states else ""
+        settings = [] if not hook.states else [", ".join(hook.states)]
+        if hook.timeout != HOOK_TIMEOUT_S:
+            settings.append(f"timeout {seconds_text(hook.timeout)}")
+        if hook.required is not None:
+            settings.append("required" if hook.required else "not required")
+        if hook.env:
+            settings.append(f"env {', '.join(hook.env)}")
+        about = f" ({'; '.join(settings)})" if settings else ""
         action = visible(hook.action, newlines=False)
-        yield f"{'' if number else 'hooks':<9}{name}{states}: {action}"
+        yield f"{'' if number else 'hooks':<9}{name}{about}: {action}"
 
 
 def notify_lines(loop: FSMLoop) -> Iterator[str]:

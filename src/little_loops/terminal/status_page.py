@@ -246,8 +246,7 @@ def _iteration(run: RunSummary, limit: int | None) -> str:
 
 def _doing(action: ActionStart, detail: RunDetail, style: Style, now: int) -> list[str]:
     """Return the row about the running action, with the age of its last output."""
-    what = action_of_event(action.action, action.action_type)
-    sign = prompt_sign(what, _host(detail, action.state))
+    sign = _sign(action, detail)
     text = visible(f"{sign}{shown_action(action)}", newlines=False)
     if style.width is not None:
         text = cut(text, max(style.width - LABEL - 2, 10), style.signs.more)
@@ -257,6 +256,15 @@ def _doing(action: ActionStart, detail: RunDetail, style: Style, now: int) -> li
         [text, "" if last_output_ms is None else f"last output {ago(last_output_ms, now)}"],
         style,
     )
+
+
+def _sign(action: ActionStart, detail: RunDetail) -> str:
+    """Return what stands before the action: who runs it, or that each branch runs it."""
+    state = None if detail.machine is None else detail.machine.states.get(action.state)
+    if state is not None and state.branches is not None:
+        return "" if state.branches.named else "each: "
+    what = action_of_event(action.action, action.action_type)
+    return prompt_sign(what, _host(detail, action.state))
 
 
 def _waiting(wait: WaitFor, why: str | None, ran: int, now: int) -> str:
