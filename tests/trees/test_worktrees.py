@@ -348,8 +348,12 @@ def test_the_lock_of_an_index_that_a_killed_git_left_is_deleted(place):
     index_locks.unlock_index(tree.found_git(), there, wait_s=0.1)
     assert not (entry / "index.lock").exists()
     index_locks.unlock_index(tree.found_git(), there)
-    shutil.rmtree(there)
-    index_locks.unlock_index(tree.found_git(), there)
+    (Path(there) / ".git").unlink()
+    outer = Path(there).parent
+    tree.git("init", "-q", cwd=outer)
+    (outer / ".git/index.lock").write_text("")
+    index_locks.unlock_index(tree.found_git(), there, wait_s=0.1)
+    assert (outer / ".git/index.lock").exists()
 
 
 def test_a_stop_ends_the_wait_for_another_git(place):

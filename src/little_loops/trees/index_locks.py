@@ -11,19 +11,11 @@ import time
 
 from little_loops.errors import StoreError
 from little_loops.trees.git import Git
+from little_loops.trees.repository_files import GIT, lock_of_index
 
 WAIT_S = 10.0
 """How long another git may take. Git offers no way to see whether it is still at work."""
 POLL_S = 0.05
-
-
-def lock_of_index(git: Git, directory: str) -> str:
-    """Return the file that exists while a git changes the index of a repository or worktree."""
-    words = ["rev-parse", "--path-format=absolute", "--git-path", "index.lock"]
-    answer = git.read(directory, words)
-    if answer.code != 0:
-        raise StoreError(f"git cannot find the index: {answer.complaint}")
-    return os.fsdecode(answer.out).rstrip("\n")
 
 
 def wait_until_gone(git: Git, lock: str, wait_s: float = WAIT_S) -> bool:
@@ -41,10 +33,9 @@ def wait_until_gone(git: Git, lock: str, wait_s: float = WAIT_S) -> bool:
 def unlock_index(git: Git, place: str, wait_s: float = WAIT_S) -> None:
     """Delete the lock that a killed git has left in a worktree of ours, in which nobody else works
     at this time. A git that is still at work has `wait_s` to end. Raises `StoreError`."""
-    if not os.path.lexists(f"{place}/.git"):
-        return
-    lock = lock_of_index(git, place)
-    if not wait_until_gone(git, lock, wait_s):
+    # Without a `.git` of its own, it would be another repository's.
+    lock = lock_of_index(place) if os.path.lexists(os.path.join(place, GIT)) else None
+    if lock is not None and not wait_until_gone(git, lock, wait_s):
         try:
             os.unlink(lock)
         except FileNotFoundError:

@@ -20,7 +20,8 @@ from little_loops.errors import StoreError
 from little_loops.light_typing import Final, Literal
 from little_loops.records import NamedTuple
 from little_loops.trees.git import Git, GitOutput, version_of, version_text
-from little_loops.trees.index_locks import WAIT_S, lock_of_index, unlock_index, wait_until_gone
+from little_loops.trees.index_locks import WAIT_S, unlock_index, wait_until_gone
+from little_loops.trees.repository_files import lock_of_index
 from little_loops.trees.user_index import add_files_as_in, index_of_ours
 from little_loops.trees.worktrees import HEADS, WHOLE, commit_of, run_git, wrong_branch
 
@@ -327,8 +328,8 @@ def _fast_forward(git: Git, project: str, new: str, wait_s: float) -> GitOutput:
         answer = git.change(project, [*words, "--no-overwrite-ignore", new])
         if answer.code == 0 or LOCKED not in answer.complaint:
             return answer
-        lock = lock_of_index(git, project)
-        if not wait_until_gone(git, lock, ends_at - time.monotonic()):
+        lock = lock_of_index(project)
+        if lock is None or not wait_until_gone(git, lock, ends_at - time.monotonic()):
             why = f"another git is at work here, or was killed: remove `{lock}` if there is none"
             return answer._replace(complaint=why)
 

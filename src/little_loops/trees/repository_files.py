@@ -39,6 +39,14 @@ def repository_of(root: str) -> str | None:
     return here
 
 
+def lock_of_index(directory: str) -> str | None:
+    """Return the file that exists while a git changes the index of a work tree; None without a
+    repository. No git is asked, because this is looked up for each worktree."""
+    top = repository_of(directory)
+    found = None if top is None else next(_git_directories(os.path.join(top, GIT)), None)
+    return None if found is None else os.path.join(found, "index.lock")
+
+
 def refuse_special_files(directory: str) -> None:
     """Raise `StoreError` if the repository of a directory has a pipe, socket or device where git
     expects a file; do nothing if there is no repository."""

@@ -32,8 +32,9 @@ from little_loops.system.user_state import cache_home, key_of
 from little_loops.trees import files as store_files
 from little_loops.trees.editables import WORKTREES
 from little_loops.trees.git import Git, GitOutput, is_inside
-from little_loops.trees.index_locks import WAIT_S, lock_of_index, wait_until_gone
+from little_loops.trees.index_locks import WAIT_S, wait_until_gone
 from little_loops.trees.placing import OpenDirectory
+from little_loops.trees.repository_files import lock_of_index
 from little_loops.trees.rules import GITLINK
 from little_loops.trees.worktree_records import forget
 
@@ -83,9 +84,8 @@ def add(
             os.makedirs(folder, mode=PRIVATE_FOLDER, exist_ok=True)
     except OSError as error:
         raise _failed(error, "make", place) from error
-    is_half_made = os.path.lexists(f"{place}/.git") and not wait_until_gone(
-        git, lock_of_index(git, place), wait_s
-    )
+    lock = lock_of_index(place) if os.path.lexists(f"{place}/.git") else None
+    is_half_made = lock is not None and not wait_until_gone(git, lock, wait_s)
     with _alone(git, place, os.O_RDWR | os.O_CREAT):
         if is_half_made or not _is_added(git, project, place, branch):
             _delete(place)
