@@ -347,6 +347,12 @@ def test_where_a_target_is_as_a_file(directory, target, path):
             id="a pattern rule",
         ),
         pytest.param(
+            "VPATH = x:y\nvpath % z  # all\nall:\n\ttrue\n",
+            "",
+            "all x/all y/all z/all",
+            id="where make searches",
+        ),
+        pytest.param(
             "P = all a\n.PHONY: $(P)\nall: a\n\ttrue\na:\n\ttrue\n", "", "", id="all phony"
         ),
     ],

@@ -16,6 +16,7 @@ _ASSIGNMENT = re.compile(r"^ *([\w.]+)[ \t]*(?::{1,3}|\?)?=[ \t]*([^$#\n]*?)[ \t
 _RULE = re.compile(
     r"^ *([^\t\n#:=][^\n#:=]*):{1,2}(?![:=])([^\n#;]*)(;?)[^\n]*\n?(\t?)", re.MULTILINE
 )
+_SEARCH = re.compile(r"^ *vpath[ \t]+\S+[ \t]+([^#\n]+)", re.MULTILINE)
 _VARIABLE = re.compile(r"\$[({](\w+)[)}]")
 _CALL = re.compile(r"\$[({][^(){}]*[)}]")
 _WILDCARD = re.compile(r"\$[({](?:sort +\$[({])?wildcard +([^$(){}]*)[)}]+")
@@ -49,7 +50,8 @@ def files_made(makefile: str, goals: Sequence[str]) -> tuple[str, ...]:
     the usual target, and those with a recipe that they need.
 
     Targets of `.PHONY` are none. Conditions are not evaluated, and names with variables are left
-    out, unless the makefile gives them a plain value.
+    out, unless the makefile gives them a plain value. A file in a directory that the makefile lets
+    `make` search (`VPATH`) is one of that name, too.
     """
     text = makefile.replace("\\\n", " ")
     values = dict(_ASSIGNMENT.findall(text))
@@ -69,11 +71,14 @@ def files_made(makefile: str, goals: Sequence[str]) -> tuple[str, ...]:
         waiting += new
     phony = needed.get(".PHONY", ())
     patterns = [name.split("%", 1) for name in has_recipe if "%" in name]
-    return tuple(
+    made = [
         name
         for name in found
         if (name in goals or name in has_recipe or _matches(name, patterns)) and name not in phony
-    )
+    ]
+    searched = (values.get("VPATH", ""), *_SEARCH.findall(text))
+    folders = [one for line in searched for one in _expand(line, values).replace(":", " ").split()]
+    return (*made, *(f"{folder}/{name}" for folder in folders for name in made))
 
 
 def _matches(name: str, patterns: Sequence[Sequence[str]]) -> bool:
