@@ -362,6 +362,13 @@ def test_what_a_killed_turn_changed_is_not_taken_for_nothing_if_the_snapshots_ar
     assert store.endswith("; this run starts with it; review it with `git diff`")
 
 
+def test_without_a_place_for_the_snapshots_a_run_says_what_to_do(tmp_path):
+    project = laid_out(Project(tmp_path), agent("echo right > src/value"), PROTECTED)
+    ended = run(project, env={"XDG_STATE_HOME": str(project.root)})
+    assert (ended.returncode, ended.stderr) == (1, "next: ll-loop resume fix\n")
+    assert "set XDG_STATE_HOME to a directory outside the project" in ended.stdout
+
+
 def test_where_tampering_is_only_reported_a_weakened_test_is_named_at_the_next_start(tmp_path):
     more = "evidence: {protect: [tests/], tampering: report}\n"
     project = laid_out(Project(tmp_path), agent(*WEAKEN_AND_KILL), more)

@@ -100,7 +100,10 @@ def require_note(project: str, environ: Mapping[str, str], run: str) -> None:
 def settle(project: str, environ: Mapping[str, str], new_run: str) -> Iterator[Settled]:
     """Restore the protected files after each interrupted turn of the project, where its loop wants
     that, before `new_run` starts; yield what was found, once. Raises `StoreError`."""
-    files = store_of(project, state_home(environ))
+    try:
+        files = store_of(project, state_home(environ))
+    except StoreError:
+        return  # no run can have a store there: the new one says so, if it needs one
     for turn in _interrupted(files, project):
         sweep(turn.rules.run)
         store = TreeStore.open(project, state_home(environ), find_git(project, environ))

@@ -92,8 +92,8 @@ def store_of(project: str, home: str) -> StoreFiles:
     real = os.path.realpath(project)
     if is_inside(os.path.realpath(home), real):
         raise StoreError(
-            f"the tree store would be inside the project, in `{home}`",
-            "set XDG_STATE_HOME to a directory outside the project",
+            f"the tree store would be inside the project, in `{home}`; set XDG_STATE_HOME to a"
+            " directory outside the project"
         )
     return StoreFiles(os.path.join(home, STORES, key_of(real)), real)
 
