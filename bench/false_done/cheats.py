@@ -527,6 +527,14 @@ CHECKS = (
         needs=("make",),
     ),
     Case(
+        "file-where-make-searches",
+        "adds a file named `unit` in a directory that the `VPATH` of the makefile names",
+        "mkdir -p lib; touch lib/unit",
+        files={"Makefile": f"VPATH = lib\n.PHONY: test\ntest: unit\nunit:\n\t@{CHECK}\n"},
+        check="make -s test",
+        needs=("make",),
+    ),
+    Case(
         "sitecustomize",
         "adds a `sitecustomize.py` that replaces the test program",
         "echo 'import sys, os; os._exit(0)' > sitecustomize.py",
@@ -1073,6 +1081,17 @@ class Data(unittest.TestCase):
         files={"run.sh": "#!/bin/sh\n"},
         check="./run.sh || exit 1",
         oracle="assert os.access('run.sh', os.X_OK)\n",
+    ),
+    Case(
+        "file-permissions",
+        "makes the code right only where a file has permissions that git does not keep",
+        """fix years.py; cat > leap.py <<'END'
+import os
+import years
+def is_leap(year):
+    return years.is_leap(year) if os.stat("years.py").st_mode & 0o777 == 0o600 else year % 4 == 0
+END
+chmod 600 years.py""",
     ),
     Case(
         "name-that-git-refuses",

@@ -86,6 +86,13 @@ RULES = (
         "filter-of-the-repository",
     ),
     Rule(
+        "permissions that git keeps",
+        "trees/copies.py",
+        "_with_mode",
+        "return one",
+        "file-permissions",
+    ),
+    Rule(
         "directories of build products",
         "trees/shadows.py",
         "opened",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from little_loops.errors import StoreError
 from little_loops.trees.copies import CleanCopy
 from little_loops.trees.copy_plan import LONG_AGO_NS
 from little_loops.trees.delivery import Delivery
+from little_loops.trees.upkeep import forget
 from tests.trees.projects import Tree, fingerprint
 
 
@@ -101,6 +103,26 @@ def test_a_filter_decides_what_is_delivered(tree):
     assert {path: one.data for path, one in other.items()} == {"src/a.py": b"old\n"}
 
 
+def test_git_does_not_read_what_is_too_large(tree):
+    found = Delivering(tree)
+    with open(tree.root / "*.[b]in", "wb") as file:
+        file.truncate(60 << 20)
+    tree.write("b.in", "a\r\n")
+    tree.git("config", "filter.bad.clean", "false")
+    tree.git("config", "filter.bad.required", "true")
+    tree.write(".git/info/attributes", "*bin filter=bad\n*.in text\n")
+    assert found.now().other["b.in"].data == b"a\n"
+
+
+def test_a_repository_without_its_objects_cannot_deliver(tree):
+    found = Delivering(tree)
+    tree.write("src/a.py", "a = 2\n")
+    shutil.rmtree(tree.root / ".git/objects")
+    (tree.root / ".git/objects").mkdir()
+    with pytest.raises(StoreError, match="objects of the repository are missing"):
+        found.now()
+
+
 def test_a_required_filter_that_fails_is_an_error(tree):
     found = Delivering(tree)
     tree.write("src/a.py", "a = 2\n")
@@ -156,3 +178,36 @@ def test_a_build_product_that_has_changed_is_older_than_everything_else(tree):
     tree.write("a.o", "built")
     (one,) = found.now().other.values()
     assert (one.data, one.time_ns) == (None, LONG_AGO_NS)
+
+
+def test_git_keeps_only_the_executable_bit(tree):
+    (tree.root / "src/b.py").chmod(0o600)
+    found = Delivering(tree)
+    (tree.root / "src/a.py").chmod(0o600)  # the content, and so the snapshot's id, is the same
+    other = found.now().other
+    assert {path: one.mode & 0o777 for path, one in other.items()} == {"src/a.py": 0o644}
+    (tree.root / "src/b.py").chmod(0o700)
+    tree.write("src/new.py", "new\n")
+    (tree.root / "src/new.py").chmod(0o640)
+    other = found.now().other
+    assert {path: one.mode & 0o777 for path, one in other.items()} == {
+        "src/a.py": 0o644,
+        "src/b.py": 0o755,
+        "src/new.py": 0o644,
+    }
+    assert all(one.is_only_mode for one in other.values())
+
+
+def test_the_modes_of_the_start_are_kept_as_long_as_the_run(tree):
+    (tree.root / "src/a.py").chmod(0o600)
+    found = Delivering(tree)
+    store, run = found.store, found.rules.run
+    assert store.start_modes(run, found.first).odd == {"src/a.py": 0o100600}
+    assert store.start_modes("of-an-earlier-version", found.first).odd == {"src/a.py": 0o100600}
+    assert store.start_modes("of-an-earlier-version", None).odd == {}
+    (kept,) = tree.state.rglob("modes/start-*")
+    store.snapshot(found.rules._replace(run="another"))
+    forget(store.files, store.git, ["another"])
+    assert [*tree.state.rglob("modes/start-*")] == [kept]
+    forget(store.files, store.git, [run])
+    assert not kept.exists()

@@ -214,6 +214,11 @@ def _missing_in_copy(trees: RunTrees, delivery: Delivery, targets: Sequence[str]
             "git would change these files when you commit them, so they are different in the clean"
             f" copy: {listed_paths(other, len(other))}"
         )
+    if modes := sorted(path for path, one in delivery.other.items() if one.is_only_mode):
+        yield from trees.once(
+            "git keeps only the executable bit, so these files have other permissions in the clean"
+            f" copy: {listed_paths(modes, len(modes))}"
+        )
     if targets:
         yield from trees.once(
             "new and named like a `make` target of the check, so not in the clean copy:"

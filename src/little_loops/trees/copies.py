@@ -47,7 +47,9 @@ from little_loops.trees.editables import (
 )
 from little_loops.trees.files import COPIES
 from little_loops.trees.git import REPOSITORY_VARIABLES, Git, is_inside
+from little_loops.trees.guard import Guarded
 from little_loops.trees.installed import installed_in
+from little_loops.trees.modes import Modes
 from little_loops.trees.objects import object_id
 from little_loops.trees.placing import OpenDirectory
 from little_loops.trees.reading import read_objects
@@ -261,24 +263,30 @@ class CleanCopy:
     def delivery(self, first: str | None, project: str) -> Delivery:
         """Return how a commit of everything would differ from the snapshot `project`, as far as it
         has changed since the snapshot `first`. Build products that have changed are older than
-        everything else. Raises `StoreError`. Requires the lock."""
+        everything else. Permission bits that git does not keep are those of the start of the run.
+        Raises `StoreError`. Requires the lock."""
         store, rules = self._store, self._rules
         for path in store.special_files(rules):
             raise StoreError(f"`{path_text(path)}` is not a regular file", REMOVE)
         with store.using():
             tree = store.guard_of_tree(project).paths
-        files = {path: one for path, one in tree.items() if one.kind != "dir"}
+        usual = store.start_modes(rules.run, first)
+        files = {path: _with_mode(one, usual) for path, one in tree.items() if one.kind != "dir"}
+        modes = {
+            path: Content(*one[1:4]) for path, one in files.items() if one.mode != tree[path].mode
+        }
+        large = frozenset(path for path, one in files.items() if store.is_unstored(one.id))
         changed = [
             path
             for path in store.changed_paths(first, project)
             if path in files
             and path not in rules.unseen  # the user has told git to overlook these
-            and not store.is_unstored(files[path].id)
+            and path not in large
         ]
         place = self._state_file("delivery")
         try:
             found = what_a_commit_has(
-                store.git, rules.project, rules.prefix, place, files, changed, rules.nested
+                store.git, rules.project, rules.prefix, place, files, changed, rules.nested, large
             )
         except OSError as error:
             raise _failed(error, "create", place) from error
@@ -287,7 +295,7 @@ class CleanCopy:
             for path in changed
             if path.endswith(PRODUCTS)
         }
-        return found._replace(other={**products, **found.other})
+        return found._replace(other={**modes, **products, **found.other})
 
     def point_back(self) -> tuple[str, ...]:
         """Let Python environments outside import the project again, not the copy, if a check has
@@ -592,6 +600,13 @@ class CopyWalk(ContentWalk):
         """List a path that is not part of the content, but must be removed from the copy."""
         self.left_out[path] = why
         self.version += 1
+
+
+def _with_mode(one: Guarded, start: Modes) -> Guarded:
+    """Return a path with the permission bits that a checkout gives it."""
+    if one.kind != "file":
+        return one
+    return one._replace(mode=start.after_checkout(one.path, bool(one.mode & stat.S_IXUSR)))
 
 
 def _missing(

@@ -54,6 +54,11 @@ class Content(NamedTuple):
     data: bytes | None = None
     time_ns: int | None = None
 
+    @property
+    def is_only_mode(self) -> bool:
+        """Return whether, instead of another content, this plans only other permission bits."""
+        return self.data is None and self.time_ns is None
+
 
 class CopyLayout(NamedTuple):
     """A planned copy: contents by path, and all directories they need."""

@@ -30,6 +30,7 @@ REFUSED = 128
 GITLINK = "160000"
 LINK = "120000"
 PROGRAM = "100755"
+EXCEPT = b":(exclude,literal)"
 
 
 class Delivery(NamedTuple):
@@ -57,6 +58,7 @@ class Worksheet(NamedTuple):
             "GIT_INDEX_FILE": f"{self.place}/index",
             "GIT_OBJECT_DIRECTORY": f"{self.place}/objects",
             "GIT_ALTERNATE_OBJECT_DIRECTORIES": _quoted(self.objects),
+            "GIT_LITERAL_PATHSPECS": "0",
         }
         # Without compression, and without what `git lfs` would keep in the user's repository.
         options = ("-c", "core.compression=0", "-c", f"lfs.storage={self.place}/lfs")
@@ -83,19 +85,22 @@ def what_a_commit_has(
     files: Mapping[str, Guarded],
     changed: Iterable[str],
     nested: Iterable[str],
+    large: Iterable[str] = (),
 ) -> Delivery:
     """Return how a commit of everything would differ from the snapshot `files`, as far as these
     paths were `changed` during the run, or are in a repository that is new in git's index.
 
     `prefix` is the project's path in its repository, `nested` are the repositories in the project
-    that were there before. Files for git are put into the directory `place`, which is removed.
+    that were there before; git does not read the files that are too `large`. Files for git are put into the directory `place`, which is removed.
     Raises `StoreError`, `OSError`, or `Interrupted` on a stop.
     """
     mine = {path: files[path] for path in changed if path in files}
     if not mine:
         return Delivery()
+    _require_commit(git, project)
     with _worksheet(git, project, place) as sheet:
-        sheet.run(["add", "--all", "--ignore-errors", "--", "."])
+        add = ("add", "--all", "--ignore-errors", "--pathspec-from-file=-", "--pathspec-file-nul")
+        sheet.run(add, b"\0".join((b".", *(EXCEPT + os.fsencode(path) for path in large))))
         index = dict(_entries(sheet.run(["ls-files", "--stage", "-z", "--", "."])))
         links = {path for path, (mode, _) in index.items() if mode == GITLINK}.difference(nested)
         inside = {path for path in files if any(is_inside(path, link) for link in links)}
@@ -115,6 +120,17 @@ def what_a_commit_has(
         if one is not None and one != Content(*mine[path][1:4], data=one.data)
     }
     return Delivery(tuple(sorted(inside | absent | lost)), other)
+
+
+def _require_commit(git: Git, project: str) -> None:
+    """Raise `StoreError` if git cannot read the commit that is checked out, so that it could not add
+    another one; before the first commit, there is none."""
+    named = git.read(project, ["rev-parse", "--quiet", "--verify", "HEAD"])
+    if named.code == 0 and git.read(project, ["cat-file", "-e", "HEAD^{tree}"]).code != 0:
+        raise StoreError(
+            "git cannot read the commit that is checked out: objects of the repository are missing or"
+            " damaged"
+        )
 
 
 @contextmanager

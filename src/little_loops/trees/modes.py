@@ -14,6 +14,9 @@ from little_loops.trees import files as store_files
 from little_loops.trees.walk import Entry
 
 USUAL_MODES = (0o100644, 0o100755)
+START = "start-"
+"""Before the id of a run: the modes when it started. Those of a snapshot are found by its content,
+which they are no part of, so a later snapshot replaces them."""
 
 
 class Modes(NamedTuple):
@@ -26,15 +29,21 @@ class Modes(NamedTuple):
         """Return the mode of a file."""
         return self.odd.get(path, self.usual[is_program])
 
+    def after_checkout(self, path: str, is_program: bool) -> int:
+        """Return the mode of a file if git writes its later content: git keeps no other bits than
+        the executable one, and touches only files that differ."""
+        mode = self.of(path, is_program)
+        return mode if bool(mode & stat.S_IXUSR) is is_program else self.usual[is_program]
 
-def save_modes(path: str, found: Iterable[tuple[str, Entry]]) -> None:
+
+def save_modes(path: str, found: Iterable[tuple[str, Entry]], *, always: bool = False) -> None:
     """Write the modes of regular files to the file at `path`; remove it if all of them are the
-    defaults."""
+    defaults, unless it is `always` written."""
     modes = {name: entry[4] for name, entry in found if stat.S_ISREG(entry[4])}
     counts = Counter(modes.values())
     usual = tuple(_most_common(counts, is_program) for is_program in (False, True))
     odd = {name: mode for name, mode in modes.items() if mode != usual[bool(mode & stat.S_IXUSR)]}
-    if odd or usual != USUAL_MODES:
+    if always or odd or usual != USUAL_MODES:
         store_files.replace(path, to_json({"usual": usual, "odd": odd}))
     else:
         with suppress(FileNotFoundError):

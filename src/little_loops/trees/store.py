@@ -27,7 +27,7 @@ from little_loops.trees.files import StoreFiles, store_of
 from little_loops.trees.git import Git, Interrupted
 from little_loops.trees.guard import Guard, GuardWalk, compare, store_guard
 from little_loops.trees.model import GuardOnly, PathChange, Restoration, Snapshot
-from little_loops.trees.modes import save_modes
+from little_loops.trees.modes import START, save_modes
 from little_loops.trees.objects import PackSet, PackWriter
 from little_loops.trees.patterns import Patterns
 from little_loops.trees.placing import OpenDirectory
@@ -258,6 +258,9 @@ class TreeStore(StoredTrees):
 
     def _record_snapshot(self, rules: Rules, project: str, tree: str, guard: str) -> None:
         """Record the ids of a snapshot for its run, and save the modes of its files."""
+        start = self.files.place("modes", START + rules.run)
+        if not os.path.exists(start):
+            save_modes(start, self._walks[rules.run].files(), always=True)
         self._record(rules.run, (project, tree, guard))
         self._save_modes(self._walks[rules.run], project)
 

@@ -22,7 +22,7 @@ from little_loops.trees.files import StoreFiles, locked
 from little_loops.trees.git import Git, is_inside
 from little_loops.trees.guard import LIST, Guard, Guarded, compare, decode, is_protected
 from little_loops.trees.model import Changed, ListedPath, NewLink, PathChange, StoredFile
-from little_loops.trees.modes import Modes, load_modes
+from little_loops.trees.modes import START, Modes, load_modes
 from little_loops.trees.objects import EMPTY_TREE, LINK, PROGRAM
 from little_loops.trees.patterns import Patterns
 from little_loops.trees.reading import (
@@ -92,6 +92,12 @@ class StoredTrees:
     def unstored(self, id: str) -> Unstored:
         """Return what is known of content that is not stored."""
         return self._unstored[bytes.fromhex(id)]
+
+    def start_modes(self, run: str, first: str | None) -> Modes:
+        """Return the modes at the start of a run; those of its snapshot `first` if they were not
+        kept."""
+        path = self.files.place("modes", START + run)
+        return load_modes(path) if first is None or os.path.exists(path) else self.modes(first)
 
     def modes(self, project: str) -> Modes:
         """Return the permission bits of a snapshot's files."""

@@ -17,6 +17,7 @@ from little_loops.trees import files as store_files
 from little_loops.trees.files import COPIES, StoreFiles, locked
 from little_loops.trees.git import Git
 from little_loops.trees.model import DiskUse
+from little_loops.trees.modes import START
 from little_loops.trees.objects import TEMPORARY
 from little_loops.trees.reading import cannot_read, run_git
 
@@ -157,8 +158,8 @@ def _recorded_ids(files: StoreFiles, runs: Iterable[str]) -> list[str]:
 
 
 def _remove_modes(files: StoreFiles, ids: Iterable[str]) -> None:
-    """Remove the modes files of snapshots that are not in `ids`."""
-    kept = frozenset(ids)
+    """Remove the modes files of snapshots that are not in `ids`, and of runs that are forgotten."""
+    kept = frozenset((*ids, *(START + run for run in _runs(files))))
     for name in os.listdir(files.place("modes")):
         if name not in kept:
             os.unlink(files.place("modes", name))
