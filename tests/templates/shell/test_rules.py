@@ -167,7 +167,7 @@ def told(line: str) -> str:
         ("printf %s @", "@"),
         ("printf -v @ %s", "@ name printf"),
         ("printf -v@ %s", "-v@ name printf"),
-        ("printf %s -v@", "-v@"),
+        ("printf -vx %s @", "@"),
         ("printf", ""),
         ("compgen -W @", "@ program compgen"),
         ("complete -C @ x", "@ program complete"),
