@@ -9,10 +9,11 @@ VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 E2E_STAMP := $(VENV)/.installed-e2e
+FLEET_STAMP := $(VENV)/.installed-fleet
 NODE_STAMP := web/node_modules/.installed
 DEMO_VENV := .cache/demo
 DEMO_STAMP := $(DEMO_VENV)/.installed
-PYTEST = $(PY) -m pytest -q -rs -n $(JOBS) --dist loadgroup --ignore=tests/live --ignore=tests/e2e
+PYTEST = $(PY) -m pytest -q -rs -n $(JOBS) --dist loadgroup --ignore=tests/live --ignore=tests/e2e --ignore=tests/fleet
 # The pure packages, the agents' streams, and complete runs: loops of the design, runs of old versions.
 FAST_TESTS = $(wildcard $(addprefix tests/,templates fsm authoring hosts design recorded test_project.py))
 LIVE_TESTS = $(wildcard tests/live/test_*.py tests/live/*/test_*.py)
@@ -27,7 +28,7 @@ unexport PYTHONPATH
 unexport VIRTUAL_ENV
 
 .DEFAULT_GOAL := help
-.PHONY: help test test-fast check web web-check e2e pictures live live-newest soak mutants bench false-done demo docs clean
+.PHONY: help test test-fast check web web-check e2e fleet pictures live live-newest soak mutants bench false-done demo docs clean
 
 # An environment whose Python is missing, or that was copied together with the project, is created again.
 AT_HOME := import os, sys, little_loops as it; sys.exit(not os.path.samefile(it.__file__, sys.argv[1]))
@@ -83,6 +84,14 @@ e2e: $(E2E_STAMP) $(NODE_STAMP) ## the page in a real Chromium (on Debian: the p
 	  test -n "$$CI" || exit 1; \
 	  echo "make e2e: what failed is tried again, alone"; \
 	  $(E2E_AGAIN); }
+
+# Each process has a server and two workers of its own.
+FLEET_AGAIN = $(PY) -m pytest -q -rs -n 0 --last-failed --last-failed-no-failures none tests/fleet
+fleet: $(FLEET_STAMP) ## loops on a real Temporal server, with workers that are killed
+	$(PY) -m pytest -q -rs -n $(JOBS) --dist worksteal tests/fleet || { \
+	  test -n "$$CI" || exit 1; \
+	  echo "make fleet: what failed is tried again, alone"; \
+	  $(FLEET_AGAIN); }
 
 MANUAL_PICTURES = $(addprefix .cache/pictures/page-,run.png runs.png edit.png)
 pictures: $(E2E_STAMP) ## take pictures of the page: all scenes in .cache/pictures, and those of the manual
@@ -145,6 +154,10 @@ $(STAMP): pyproject.toml constraints.txt
 
 $(E2E_STAMP): $(STAMP)
 	@$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,e2e]'
+	@touch $@
+
+$(FLEET_STAMP): $(STAMP) tests/fleet/requirements.txt
+	@$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r tests/fleet/requirements.txt
 	@touch $@
 
 # Nothing of a package is run when it is installed.

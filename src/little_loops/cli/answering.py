@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 
+from little_loops.cli.fleet_choice import FLEET, LOCAL, fleet_of
 from little_loops.cli.options import WatchArgs, flag, operand, value
 from little_loops.cli.resume import ResumeArgs, continue_run
 from little_loops.definitions.run_names import run_named
@@ -49,6 +50,8 @@ class AnswerArgs(WatchArgs):
     allow_skip_permissions: bool = flag(
         "let agents skip permission prompts; see `ll-loop trust --help`"
     )
+    fleet: str | None = FLEET
+    local: bool = LOCAL
 
 
 class GivenAnswer(NamedTuple):
@@ -115,6 +118,10 @@ def answer_gate(args: AnswerArgs, answer: Answer) -> int:
     if len(answer.text.encode("utf-8", "replace")) > MAX_TEXT_BYTES:
         raise UsageError(f"the text is longer than {MAX_TEXT_BYTES} bytes", "put it into a file")
     root = find_project(os.getcwd())
+    if (address := fleet_of(args, root)) is not None:
+        from little_loops.cli.on_fleet import answer_run  # few users have a fleet
+
+        return answer_run(args, root, address, answer)
     given = GivenAnswer(answer, run_named(args.loop, root))
     if not args.no_resume:
         return continue_run(_as_resume(args), given)

@@ -27,6 +27,7 @@ VERBS: dict[str, Verb] = {
     "stop": Verb("stop", "stop a running loop and save its state", "Run", "live"),
     "attach": Verb("attach", "watch a running loop live; Ctrl-C detaches", "Run", "live"),
     "wait": Verb("wait", "wait for a run to end, and exit with its exit code", "Run", "all"),
+    "worker": Verb("worker", "carry out runs of a fleet on this machine", "Run", "", True),
     "list": Verb("list", "list the loops in this project and their last runs", "Inspect"),
     "status": Verb("status", "show what a run is doing, or list all runs", "Inspect", "all"),
     "logs": Verb("logs", "show what a run has printed", "Inspect", "all"),

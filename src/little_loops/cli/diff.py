@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 
+from little_loops.cli.fleet_choice import FLEET, LOCAL, fleet_of
 from little_loops.cli.options import OutputArgs, operand, value
 from little_loops.cli.run_views import story_of, view_of
 from little_loops.errors import OK, UsageError
@@ -35,6 +36,8 @@ class DiffArgs(
     loop: str | None = operand("a loop's name, or NAME@ID; default: the last run", optional=True)
     steps: str | None = operand("STEP or STEP..STEP; default: each turn", optional=True)
     run: str | None = value("start time of an earlier run, from `ll-loop history`", metavar="STAMP")
+    fleet: str | None = FLEET
+    local: bool = LOCAL
 
 
 def main(argv: Sequence[str]) -> int:
@@ -43,7 +46,12 @@ def main(argv: Sequence[str]) -> int:
     A single argument such as `4` or `2..6` means steps of the last run, unless a run has that name.
     """
     args = DiffArgs.read(argv)
-    runs = Runs(find_project(os.getcwd()))
+    root = find_project(os.getcwd())
+    if (address := fleet_of(args, root)) is not None:
+        from little_loops.cli.on_fleet import diff_run  # few users have a fleet
+
+        return diff_run(root, address, args.loop, args.steps or args.run)
+    runs = Runs(root)
     loop, steps = args.loop, args.steps
     if steps is None and loop is not None and STEPS.fullmatch(loop) and not runs.has(loop):
         loop, steps = None, loop

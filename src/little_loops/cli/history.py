@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from little_loops.cli.fleet_choice import FLEET, LOCAL, project_of
 from little_loops.cli.options import (
     BadValue,
     OutputArgs,
@@ -22,7 +23,6 @@ from little_loops.reporting.amounts import size_text
 from little_loops.reporting.escape import visible
 from little_loops.runs.history import old_runs
 from little_loops.runs.layout import RunFiles
-from little_loops.runs.project import find_project
 from little_loops.runs.reading import Runs
 from little_loops.terminal.console import print_json, say, talk
 from little_loops.terminal.durations import now_ms
@@ -68,12 +68,14 @@ class HistoryArgs(
     reindex: bool = flag("rebuild the index of past runs from their files")
     utc: bool = flag("show times in UTC, not in your time zone")
     verbose: int = count("with --prune: name each deleted run", "-v")
+    fleet: str | None = FLEET
+    local: bool = LOCAL
 
 
 def main(argv: Sequence[str]) -> int:
     """Run `ll-loop history`: print past runs, or delete some with `--prune`. Return 0."""
     args = HistoryArgs.read(argv)
-    root = find_project(os.getcwd())
+    root = project_of(args, args.loop, past=args.prune is None)
     name = None if args.loop is None else run_named(args.loop, root)
     if args.prune is not None:
         if name is not None and "/" in name:

@@ -6,15 +6,14 @@ that have ended, however many there are.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 
 from little_loops.cli.crashes import report_crashes
+from little_loops.cli.fleet_choice import FLEET, LOCAL, project_of
 from little_loops.cli.options import OutputArgs, count, flag
 from little_loops.cli.status import COLUMNS, row, warn_of_damage
 from little_loops.errors import OK
-from little_loops.runs.project import find_project
 from little_loops.runs.reading import Runs
 from little_loops.runs.view import as_json
 from little_loops.terminal.console import print_json, say, talk
@@ -35,12 +34,14 @@ class ListArgs(
 ):
     running: bool = flag("only runs that are running or queued")
     verbose: int = count("show dates instead of ages", "-v")
+    fleet: str | None = FLEET
+    local: bool = LOCAL
 
 
 def main(argv: Sequence[str]) -> int:
     """Run `ll-loop list`: print the loops, or the live runs with `--running`. Return 0."""
     args = ListArgs.read(argv)
-    root = find_project(os.getcwd())
+    root = project_of(args, past=not args.running)
     if args.running:
         return list_running(args, root)
     from little_loops.cli.loop_table import document, first_fix, lines, loops_of  # reads YAML

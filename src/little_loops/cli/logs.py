@@ -6,7 +6,6 @@ the output) is generated again from the run's events and outputs.
 
 from __future__ import annotations
 
-import os
 import sys
 from codecs import getincrementaldecoder
 from collections import deque
@@ -14,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from time import sleep
 
+from little_loops.cli.fleet_choice import FLEET, LOCAL, project_of
 from little_loops.cli.log_lines import (
     AgentLines,
     Picked,
@@ -40,7 +40,6 @@ from little_loops.runs.follow import (
     until_it_runs,
 )
 from little_loops.runs.playback import Item, PrintedText, ToolEnded
-from little_loops.runs.project import find_project
 from little_loops.runs.reading import Runs
 from little_loops.runs.view import RunView, no_such_run
 from little_loops.system.files import to_json
@@ -78,12 +77,14 @@ class LogsArgs(OutputArgs, verb="logs", summary="Show what a run has printed.", 
     failed: bool = flag("only the last action that failed")
     timestamps: bool = flag("show the time of each line", "-t")
     run: str | None = value("start time of an earlier run, from `ll-loop history`", metavar="STAMP")
+    fleet: str | None = FLEET
+    local: bool = LOCAL
 
 
 def main(argv: Sequence[str]) -> int:
     """Run `ll-loop logs`: print a run's log or a part of it, with `-f` until it ends. Return 0."""
     args = LogsArgs.read(argv)
-    runs = Runs(find_project(os.getcwd()))
+    runs = Runs(project_of(args, args.loop, follow=args.follow))
     name = run_named(args.loop, runs.root)
     view = runs.past_view(name, args.run) if args.run else runs.view(name)
     if view is None:

@@ -23,6 +23,7 @@ from little_loops.errors import (
 )
 
 SIGINT = 2
+NOT_ON_A_FLEET = ("attach", "fork", "undo", "until")
 CONSOLE = "little_loops.terminal.console"
 
 
@@ -122,6 +123,8 @@ def _print_help() -> None:
 def _page(words: list[str]) -> int:
     """Run the module of a verb; anything that is not a verb is the name of a loop."""
     verb, rest = _verb_first(words)
+    if verb in NOT_ON_A_FLEET and any(word.startswith("--fleet") for word in rest):
+        raise UsageError(f"`ll-loop {verb}` works on this computer only, not on a fleet")
     if verb in VERBS:
         name = VERBS[verb].module
         if VERBS[verb].is_new:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 
 from little_loops.cli.consent import skip_permissions
+from little_loops.cli.fleet_choice import FLEET, LOCAL, fleet_of
 from little_loops.cli.foreground import Show, carry_out
 from little_loops.cli.options import (
     WatchArgs,
@@ -92,10 +93,18 @@ class ResumeArgs(
     allow_skip_permissions: bool = flag(
         "let agents skip permission prompts; see `ll-loop trust --help`"
     )
+    fleet: str | None = FLEET
+    local: bool = LOCAL
 
 
 def main(argv: Sequence[str]) -> int:
-    return continue_run(ResumeArgs.read(argv))
+    args = ResumeArgs.read(argv)
+    root = find_project(os.getcwd())
+    if (address := fleet_of(args, root)) is not None:
+        from little_loops.cli.on_fleet import resume_run  # few users have a fleet
+
+        return resume_run(args, root, address)
+    return continue_run(args)
 
 
 def _path_of(args: ResumeArgs, root: str, answer: GivenAnswer | None) -> str:

@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 
+from little_loops.cli.fleet_choice import FLEET, LOCAL, fleet_of
 from little_loops.cli.foreground import Show, carry_out
 from little_loops.cli.options import (
     WatchArgs,
@@ -80,6 +81,12 @@ class RunArgs(
     allow_skip_permissions: bool = flag(
         "let agents skip permission prompts; see `ll-loop trust --help`"
     )
+    fleet: str | None = FLEET
+    local: bool = LOCAL
+    repo: str | None = value("on a fleet: the repository; default: `origin`", metavar="URL")
+    ref: str | None = value(
+        "on a fleet: the branch or commit to begin with; default: the commit here", metavar="REF"
+    )
 
 
 def main(argv: Sequence[str]) -> int:
@@ -99,6 +106,10 @@ def main(argv: Sequence[str]) -> int:
 
         return dry_run(found, args, root)
     name = run_name(found.loop.name, args.id)
+    if (address := fleet_of(args, root)) is not None:
+        from little_loops.cli.on_fleet import start_run  # few users have a fleet
+
+        return start_run(args, root, address, found, name)
     wanted = "fresh" if args.fresh else _menu_choice(root, name)
     if wanted == "resume":
         return _resume(args, name)

@@ -3,16 +3,15 @@ such."""
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 
 from little_loops.cli.crashes import report_crashes
+from little_loops.cli.fleet_choice import FLEET, LOCAL, project_of
 from little_loops.cli.options import OutputArgs, count, flag, operand
 from little_loops.errors import OK, UsageError
 from little_loops.light_typing import TYPE_CHECKING, Any
 from little_loops.reporting.escape import visible
-from little_loops.runs.project import find_project
 from little_loops.runs.reading import Runs
 from little_loops.runs.view import RunDetail, RunView, as_json, exit_code_of, no_such_run
 from little_loops.terminal.console import print_json, say, talk
@@ -47,12 +46,14 @@ class StatusArgs(
     loop: str | None = operand("a loop's name, or NAME@ID", optional=True)
     exit_code: bool = flag("exit with the run's exit code; 5 while it is running, 1 if it crashed")
     verbose: int = count("show dates instead of ages", "-v")
+    fleet: str | None = FLEET
+    local: bool = LOCAL
 
 
 def main(argv: Sequence[str]) -> int:
     """Run `ll-loop status`. Return 0, or the run's exit code with `--exit-code`."""
     args = StatusArgs.read(argv)
-    runs = Runs(find_project(os.getcwd()))
+    runs = Runs(project_of(args, args.loop))
     if args.loop is not None:
         return one_run(args, args.loop, runs)
     if args.exit_code:

@@ -12,6 +12,7 @@ import signal
 import time
 from collections.abc import Sequence
 
+from little_loops.cli.fleet_choice import FLEET, LOCAL, fleet_of
 from little_loops.cli.options import OutputArgs, flag, operand
 from little_loops.definitions.run_names import run_named
 from little_loops.errors import OK, UsageError
@@ -46,6 +47,8 @@ class StopArgs(
     loop: str | None = operand("a loop's name, or NAME@ID", optional=True)
     all: bool = flag("stop every running or queued run in this project")
     gone: bool = flag("free the scope of a run that was killed on another machine")
+    fleet: str | None = FLEET
+    local: bool = LOCAL
 
 
 class Stopped(NamedTuple):
@@ -70,7 +73,12 @@ def main(argv: Sequence[str]) -> int:
         )
     if args.gone and args.all:
         raise UsageError("`--gone` needs the name of a run", "`ll-loop stop NAME --gone`")
-    runs = Runs(find_project(os.getcwd()))
+    root = find_project(os.getcwd())
+    if (address := fleet_of(args, root)) is not None:
+        from little_loops.cli.on_fleet import stop_runs  # few users have a fleet
+
+        return stop_runs(args, root, address)
+    runs = Runs(root)
     if args.loop is None:
         return _stop_all(args, runs)
     name = run_named(args.loop, runs.root)

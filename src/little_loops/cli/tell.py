@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+from little_loops.cli.fleet_choice import FLEET, LOCAL, fleet_of
 from little_loops.cli.options import OutputArgs, operand
 from little_loops.definitions.run_names import run_named
 from little_loops.errors import OK, UsageError
@@ -33,13 +34,20 @@ class TellArgs(
 ):
     loop: str = operand("a loop's name, or NAME@ID")
     text: str = operand("the note, at most 8 KiB")
+    fleet: str | None = FLEET
+    local: bool = LOCAL
 
 
 def main(argv: Sequence[str]) -> int:
     """Run `ll-loop tell`: leave the note for the run's next agent, and return 0."""
     args = TellArgs.read(argv)
     text = _checked_text(args.text)
-    runs = Runs(find_project(os.getcwd()))
+    root = find_project(os.getcwd())
+    if (address := fleet_of(args, root)) is not None:
+        from little_loops.cli.on_fleet import tell_run  # few users have a fleet
+
+        return tell_run(args, root, address, text)
+    runs = Runs(root)
     name = run_named(args.loop, runs.root)
     view = _checked_run(runs, name)
     with data_of(view.files) as data:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Sequence
 
 from little_loops.cli.crashes import report_crashes
+from little_loops.cli.fleet_choice import FLEET, LOCAL, project_of
 from little_loops.cli.options import OutputArgs, operand, seconds, value
 from little_loops.definitions.run_names import run_named
 from little_loops.errors import LIMIT, UsageError
 from little_loops.fsm.codec import to_record
 from little_loops.fsm.events import FinalEvent
-from little_loops.runs.project import find_project
 from little_loops.runs.reading import Runs
 from little_loops.runs.view import RunDetail, exit_code_of
 from little_loops.terminal.console import print_json, say, talk
@@ -37,12 +36,14 @@ class WaitArgs(
     timeout: float | None = value(
         "wait at most this long, such as 90s or 10m", convert=seconds, metavar="TIME"
     )
+    fleet: str | None = FLEET
+    local: bool = LOCAL
 
 
 def main(argv: Sequence[str]) -> int:
     """Run `ll-loop wait`. Return the run's exit code, or 3 if it has not ended in time."""
     args = WaitArgs.read(argv)
-    runs = Runs(find_project(os.getcwd()))
+    runs = Runs(project_of(args, args.loop, follow=True))
     name = run_named(args.loop, runs.root)
     until = None if args.timeout is None else time.monotonic() + args.timeout
     while True:

@@ -13,7 +13,7 @@ from little_loops.authoring.yaml.places import Places
 from little_loops.errors import UsageError
 from little_loops.fsm.schema import PROOF_VERDICTS, Evidence, FSMLoop, HostOptions, keeper_of
 from little_loops.light_typing import Any
-from little_loops.runs.config_files import NOTIFY, TREES, read_mapping
+from little_loops.runs.config_files import FLEET, NOTIFY, TREES, read_mapping
 from little_loops.runs.config_files import project_config as project_config
 from little_loops.runs.config_files import user_config as user_config
 
@@ -123,6 +123,8 @@ def read_config(path: str, *, of_project: bool = False) -> dict[str, Any]:
 
         read_cap(values, path)
         values = {name: value for name, value in values.items() if name != TREES}
+    if FLEET in values:
+        values = _without_fleet(values, path)
     if LIMITS & values.keys():
         from little_loops.spending.rules import read_rules  # few users have set any
 
@@ -131,12 +133,20 @@ def read_config(path: str, *, of_project: bool = False) -> dict[str, Any]:
     if unknown := values.keys() - {*SETTINGS, EVIDENCE}:
         listed = ", ".join(f"`{name}`" for name in sorted(unknown))
         known = ", ".join(
-            f"`{name}`" for name in (*SETTINGS, EVIDENCE, *sorted(LIMITS), NOTIFY, TREES)
+            f"`{name}`" for name in (*SETTINGS, EVIDENCE, *sorted(LIMITS), NOTIFY, TREES, FLEET)
         )
         raise UsageError(f"`{path}` has unknown settings: {listed}", f"known: {known}")
     if values:
         _validated(values, path)
     return values
+
+
+def _without_fleet(values: dict[str, Any], path: str) -> dict[str, Any]:
+    """Check the address of a fleet, and leave it out: commands read it before any loop. Raises
+    `UsageError`."""
+    if not isinstance(values[FLEET], str):
+        raise UsageError(f"`{path}`: `{FLEET}` must be an address", "write `temporal://host:7233`")
+    return {name: value for name, value in values.items() if name != FLEET}
 
 
 def _without_recipients(values: dict[str, Any], path: str, *, of_project: bool) -> dict[str, Any]:

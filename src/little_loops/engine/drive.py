@@ -37,6 +37,8 @@ class World(Protocol):
 Performer = Callable[[Any, LoopState, Any], Happening]
 """Carries out one type of command, given its world, the run and the command."""
 Performers = Mapping[type[Command], Performer]
+Drive = Callable[[FSMLoop, LoopState, Happening, Any], tuple[LoopState, Ending]]
+"""A main loop, given a world."""
 
 
 class ActionOutcome(NamedTuple):

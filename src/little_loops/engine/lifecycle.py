@@ -15,7 +15,7 @@ from contextlib import ExitStack
 
 from little_loops import __version__
 from little_loops.engine.action_process import Redirect, Workplace, inherited
-from little_loops.engine.drive import drive, new_run
+from little_loops.engine.drive import new_run
 from little_loops.engine.local_world import LocalWorld, Services, SessionNote, end_processes
 from little_loops.errors import StorageError, UsageError
 from little_loops.fsm.commands import Ending
@@ -85,6 +85,7 @@ class RunRequest(NamedTuple):
     file: str | None = None  # the loop's own file, relative to the project
     until: Mapping[str, Any] | None = None  # the command of a run without a file
     over_budget: bool = False  # this resume disregards the budget
+    run_id: str | None = None  # chosen by whoever starts it from elsewhere
 
 
 def nested_request(request: RunRequest, environ: Mapping[str, str]) -> RunRequest:
@@ -119,7 +120,7 @@ def start(loop: FSMLoop, request: RunRequest, services: Services) -> RunOutcome:
 def _start(loop: FSMLoop, request: RunRequest, services: Services) -> RunOutcome:
     """Claim the name and scope, archive the previous run, create the files of the new one and drive
     it."""
-    run_id = new_run_id()
+    run_id = request.run_id or new_run_id()
     if request.queue:
         _refuse_early(request, services)
     with ExitStack() as stack:
@@ -538,7 +539,7 @@ def carry_out(
         world.request = request
         world.place, world.worktree = place or request.root, worktree
         try:
-            run, ending = drive(loop, run, happening, world)
+            run, ending = services.drive(loop, run, happening, world)
         except StorageError as error:
             if writer.folder.is_in_place():
                 raise

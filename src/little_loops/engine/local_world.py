@@ -15,7 +15,7 @@ from functools import cached_property, partial
 
 from little_loops.engine.action_output import Trimmer
 from little_loops.engine.action_process import Workplace
-from little_loops.engine.drive import ActionOutcome, Performer, Performers
+from little_loops.engine.drive import ActionOutcome, Drive, Performer, Performers, drive
 from little_loops.engine.resolve import Filled, Values, fill, judge_now, shown_text
 from little_loops.engine.shell_actions import run_shell
 from little_loops.fsm.codec import to_record
@@ -119,6 +119,8 @@ class Services(NamedTuple):
     """The limits of the runs above, if another run has started this one."""
     outer: Values | None = None
     """The values of the state that has started this run, if it runs the action of that state."""
+    drive: Drive = drive
+    """The main loop; another one carries out what is decided elsewhere."""
 
 
 class LocalWorld:

@@ -18,6 +18,8 @@ NOTIFY = "notify"
 """The setting that names who is notified, in the user's config file."""
 TREES = "trees"
 """The setting that limits how much space the snapshots of a project use."""
+FLEET = "fleet"
+"""The setting that has the address of a fleet."""
 LARGEST = 1 << 20
 
 

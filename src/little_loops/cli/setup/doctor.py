@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 
+from little_loops.cli.fleet_choice import FLEET, LOCAL
 from little_loops.cli.options import OutputArgs
 from little_loops.cli.setup.checkup import PROBE_S, CheckupInputs, CheckupResult, Level, examine
 from little_loops.cli.setup.impostor import impostor_version
@@ -31,15 +32,21 @@ class DoctorArgs(
     examples=[
         ("ll-loop doctor", "exit 1 if there is a problem"),
         ("ll-loop doctor --json", "each check with its id"),
+        ("ll-loop doctor --fleet temporal://host:7233", "a fleet and its workers"),
     ],
 ):
-    pass
+    fleet: str | None = FLEET
+    local: bool = LOCAL
 
 
 def main(argv: Sequence[str]) -> int:
     """Run `ll-loop doctor`. Return 1 if there is a problem, else 0."""
     args = DoctorArgs.read(argv)
     root = find_project(os.getcwd())
+    if args.fleet is not None:
+        from little_loops.cli.on_fleet import check_fleet  # few users have a fleet
+
+        return check_fleet(args, root, args.fleet)
     inputs = CheckupInputs(
         root=root,
         environ=os.environ,

@@ -1,0 +1,1 @@
+"""Runs on many machines: the same machine, carried out by workers that Temporal connects."""

@@ -1,0 +1,378 @@
+"""The process that holds a run on a worker: the engine of this computer, decided for elsewhere.
+
+It starts or resumes the run in its clone as always, with the same performers, files and claims. Only
+its main loop is another one: the workflow decides, from the same happenings and by the same
+`advance`, and sends an order for each step. Between two orders one action runs at most; what comes
+before it, such as a snapshot or a judgement, is part of its order.
+
+    worker → seat    {"order": 7, "steps": [{}, {"happening": …, "notes": […]}]}
+    seat → worker    {"happenings": […], "filled": {…}, …}
+
+Each step is advanced with the last happening of this process, or with the given one; the command
+of the last step is carried out.
+
+Not here: the clone and its checkpoints (`workspace`), connecting to Temporal (`worker`).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+from little_loops import __version__
+from little_loops.engine.lifecycle import ARCHIVED, RunOutcome, RunRequest, sealing_of, start
+from little_loops.engine.local_world import LocalWorld, Services
+from little_loops.engine.request_data import request_from
+from little_loops.errors import FAILED, LittleLoopsError
+from little_loops.fleet.channel import Channel, WorkerGone
+from little_loops.fleet.snapshots import adopt, store_at
+from little_loops.fleet.workspace import ClonePlace, LostClaim, RunClone
+from little_loops.fsm.codec import decode_happening, encode_happening, from_record
+from little_loops.fsm.commands import (
+    AskJudge,
+    CheckMerged,
+    Command,
+    Ending,
+    Finish,
+    PrepareWorktree,
+    RunAgent,
+    RunBuiltin,
+    RunChildren,
+    RunHook,
+    RunShell,
+    Wait,
+)
+from little_loops.fsm.events import ActionStart, Entry
+from little_loops.fsm.evidence import has_agent
+from little_loops.fsm.happenings import Happening, SnapshotTaken
+from little_loops.fsm.machine import Step, advance
+from little_loops.fsm.plain import decode, masked
+from little_loops.fsm.schema import FSMLoop
+from little_loops.fsm.state import Answer, LoopState, Note
+from little_loops.light_typing import Any
+from little_loops.reporting.observers import Observer
+from little_loops.runs import storage
+from little_loops.runs.answers import settled_answer
+from little_loops.runs.folders import data_of
+from little_loops.runs.layout import RunFiles
+from little_loops.runs.stored_run import find
+from little_loops.system import process_tree
+from little_loops.system.stops import StopFlag, listen
+
+ACTIONS = (
+    RunShell,
+    RunAgent,
+    RunBuiltin,
+    RunChildren,
+    RunHook,
+    AskJudge,
+    CheckMerged,
+    PrepareWorktree,
+)
+"""After one of these, the workflow is asked how to continue."""
+ALONE_S = 1.2
+"""How long the action gets to end after the worker is gone, before it is killed."""
+
+
+class FilledTexts(Observer):
+    """Remembers the texts of actions with their values, secrets masked, by the numbers of their
+    events."""
+
+    def __init__(self) -> None:
+        self.texts: dict[int, str] = {}
+
+    def record(self, entry: Entry) -> None:
+        if isinstance(entry.event, ActionStart) and entry.event.filled is not None:
+            self.texts[entry.seq] = entry.event.filled
+
+    def take(self) -> dict[str, str]:
+        found, self.texts = self.texts, {}
+        return {str(seq): text for seq, text in found.items()}
+
+
+class Orders:
+    """The main loop of a run whose decisions are made by its workflow."""
+
+    def __init__(
+        self,
+        channel: Channel,
+        workspace: RunClone,
+        claim: int,
+        filled: FilledTexts,
+        stop: StopFlag,
+        stored: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
+        """`stored` are the happenings that a checkpoint has, of an order whose worker was lost."""
+        self._channel = channel
+        self._workspace = workspace
+        self._claim = claim
+        self._filled = filled
+        self._stop = stop
+        self._stored = stored
+        self.order = 0
+        self.run_dir = self._root = ""
+        self.ended: Ending | None = None
+
+    def drive(
+        self, loop: FSMLoop, run: LoopState, happening: Happening, world: LocalWorld
+    ) -> tuple[LoopState, Ending]:
+        """Carry out orders until one of them finishes the run."""
+        self.run_dir, self._root = world.run_dir, world.writer.files.root
+        first = [decode_happening(each) for each in self._stored] or [happening]
+        for each in first[:-1]:
+            run = _take(world, advance(loop, run, each))
+        reply: dict[str, Any] = {
+            "run": run.to_dict(),
+            "happenings": [encode_happening(each) for each in first],
+        }
+        happening = first[-1]
+        while True:
+            order = self._exchange(reply)
+            run, command = _follow(loop, run, happening, order, world)
+            if isinstance(command, Finish):
+                self.ended = command.ending
+                return run, command.ending
+            if order.get("signal"):
+                self._stop.ask(order["signal"])
+            run, done = _perform(loop, run, command, world)
+            happening = done[-1]
+            reply = {"happenings": [encode_happening(each) for each in done]}
+            # Its snapshots are needed wherever the run continues.
+            has_snapshot = any(isinstance(each, SnapshotTaken) for each in done)
+            reply |= self._keep(reply, always=has_snapshot)
+
+    def _exchange(self, reply: Mapping[str, Any]) -> dict[str, Any]:
+        """Answer the last order, and return the next one."""
+        self._channel.send({**reply, "filled": self._filled.take()})
+        order = self._channel.receive()
+        self.order = order["order"]
+        return order
+
+    def _keep(self, result: Mapping[str, Any], *, always: bool) -> dict[str, Any]:
+        """Push a checkpoint with the result if the files have changed. Return what the workflow
+        must know of it."""
+        self._channel.check()
+        store = store_at(self._root)
+        made = self._workspace.checkpoint(
+            self.run_dir, store, self._claim, self.order, result, always=always
+        )
+        if made is None:
+            return {}
+        return {"checkpoint": made.commit, "left_out": list(made.left_out)}
+
+
+def _take(world: LocalWorld, step: Step) -> LoopState:
+    """Record a step in the files of the run. Return the run after it."""
+    world.emit(step)
+    world.save(step.run)
+    return step.run
+
+
+def _follow(
+    loop: FSMLoop,
+    run: LoopState,
+    happening: Happening,
+    order: Mapping[str, Any],
+    world: LocalWorld,
+) -> tuple[LoopState, Command]:
+    """Advance the run as the workflow did. Return it, and the command to carry out."""
+    command: Command | None = None
+    for given in order["steps"]:
+        if "happening" in given:
+            happening = decode_happening(given["happening"])
+        notes = tuple(decode(Note, each) for each in given.get("notes", ()))
+        step = advance(loop, run, happening, notes)
+        run, command = _take(world, step), step.command
+    assert command is not None, "an order has a step"
+    return run, command
+
+
+def _perform(
+    loop: FSMLoop, run: LoopState, command: Command, world: LocalWorld
+) -> tuple[LoopState, list[Happening]]:
+    """Carry out a command, and what follows it up to the end of an action. Return the run, and what
+    happened; the last happening is not in the run yet."""
+    done: list[Happening] = []
+    while True:
+        happening = masked(world.perform(run, command), world.masker.mask_excerpt)
+        done.append(happening)
+        if isinstance(command, ACTIONS):
+            return run, done
+        ahead = advance(loop, run, happening)
+        if isinstance(ahead.command, Wait | Finish):
+            return run, done
+        run, command = _take(world, ahead), ahead.command
+
+
+# ── the process ────────────────────────────────────────────────────────────────────────────────
+
+
+def main(silence_s: float) -> int:
+    """Hold the run that the worker describes, until it ends or the worker is gone."""
+    channel = Channel(*_streams(), silence_s)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    stop = StopFlag()
+    listen(stop)
+    channel.listen(_end_alone)
+    try:
+        channel.send(_held(channel.receive(), channel, stop))
+    except WorkerGone:
+        return 1
+    except LostClaim as error:
+        with suppress(WorkerGone):
+            channel.send({"lost": error.message})
+    except LittleLoopsError as error:
+        with suppress(WorkerGone):
+            channel.send({"error": error.message, "help": error.help, "exit_code": error.exit_code})
+    return 0
+
+
+def _streams() -> tuple[int, int]:
+    """Keep the standard streams for messages: what else this process prints must not be among
+    them."""
+    reading, writing = os.dup(0), os.dup(1)
+    null = os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1):
+        os.dup2(null, standard)
+    os.close(null)
+    return reading, writing
+
+
+def _held(given: dict[str, Any], channel: Channel, stop: StopFlag) -> dict[str, Any]:
+    """Prepare the clone, carry out the run, and return the last answer."""
+    request = request_from(given["request"])
+    run_id = given["run"]
+    files = RunFiles(request.root, request.name)
+    loop = FSMLoop.from_dict(given["loop"])
+    place = ClonePlace(given["folder"], loop.name, run_id, tuple(given["scope"]))
+    workspace = RunClone(place, os.environ)
+    stored = prepare(workspace, given, files)
+    workspace.fence(given["claim"])
+    if given["verb"] == "publish":
+        return {"branch": workspace.publish(), "checkpoint": workspace.last.commit}
+    if why := _without_consent(loop, request):
+        return {**why, "reason": "consent", "exit_code": FAILED}
+    channel.send({"prepared": workspace.last.commit})
+    filled = FilledTexts()
+    orders = Orders(channel, workspace, given["claim"], filled, stop, stored)
+    services = Services(
+        {**os.environ, "LL_PROJECT": request.root},
+        owns_process=True,
+        stop=stop,
+        onlookers=[filled],
+        warn=lambda line: None,
+        drive=orders.drive,
+    )
+    os.chdir(request.root)
+    last: dict[str, Any] = {}
+    try:
+        run_dir = _carry_out(given, loop, request, services, files).files.data
+    except LittleLoopsError as error:
+        if orders.ended is None:
+            raise
+        last["warning"] = error.message  # the run has recorded its ending
+        run_dir = orders.run_dir
+    store = store_at(request.root)
+    workspace.checkpoint(run_dir, store, given["claim"], orders.order, {}, always=True)
+    workspace.close()
+    if orders.ended is not None and orders.ended.status in ARCHIVED:
+        last["branch"] = workspace.publish()
+    made = workspace.last
+    return {
+        **last,
+        "checkpoint": made.commit,
+        "left_out": list(made.left_out),
+        "filled": filled.take(),
+    }
+
+
+def _without_consent(loop: FSMLoop, request: RunRequest) -> dict[str, str] | None:
+    """Return why the agents of a run may not work on this worker; None if they may."""
+    if request.skip_permissions or not has_agent(loop):
+        return None
+    from little_loops.definitions.consent import actions_needing_consent  # only agents need it
+
+    wanted = actions_needing_consent(loop, request.context, request.root)
+    if not wanted:
+        return None
+    return {
+        "error": f"the worker does not let agents skip permission prompts: `{wanted[0]}`",
+        "help": "start the worker with `--allow-skip-permissions`, or set a safer `permission_mode`",
+    }
+
+
+def _carry_out(
+    given: Mapping[str, Any],
+    loop: FSMLoop,
+    request: RunRequest,
+    services: Services,
+    files: RunFiles,
+) -> RunOutcome:
+    if given["verb"] == "start":
+        return start(loop, request, services)
+    from little_loops.engine.resuming import resume  # a start needs none of it
+
+    if answer := given.get("answer"):
+        before = find(request.root, request.name)
+        with data_of(before.files) as data:
+            settled_answer(data, before.run, decode(Answer, answer))
+    return resume(None, request, services)
+
+
+def prepare(
+    workspace: RunClone, given: Mapping[str, Any], files: RunFiles
+) -> list[Mapping[str, Any]]:
+    """Bring the clone and the files of the run to where the workflow is. Return the happenings of
+    the last order, if a checkpoint has its result."""
+    claim, published = given["claim"], workspace.published(given["repository"])
+    if published and workspace.is_at(published, claim):
+        return []
+    stored = None
+    if published:
+        stored = workspace.rebuild(
+            given["repository"], published, claim, files.data, store_at(files.root)
+        )
+    else:
+        workspace.clone(given["repository"], given["commit"])
+    if given["state"] is not None:
+        _plant(given, files)
+        adopt(files, given["run"])
+    if stored and workspace.last.order == given["order"]:
+        found: list[Mapping[str, Any]] = stored.get("happenings", [])
+        return found
+    return []
+
+
+def _plant(given: Mapping[str, Any], files: RunFiles) -> None:
+    """Write the files of the run as the workflow has it."""
+    run = LoopState.from_dict(given["state"])
+    request = request_from(given["request"])
+    kept = {
+        "run": run.run,
+        "loop": given["loop"],
+        "context": dict(run.context),
+        "version": __version__,
+    }
+    storage.create_start(files.root, files.name, kept)
+    services = Services(os.environ)
+    sealing = sealing_of(run, request, services)
+    for record in given["records"]:
+        from_record(record)
+    storage.plant(files.root, files.name, given["records"], run, sealing, "")
+
+
+def _end_alone() -> None:
+    """End this process and everything below it: the worker is gone."""
+    for _ in range(2):
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(ALONE_S)
+    process_tree.sweep("", (), 0.0, roots=[os.getpid()])
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    sys.exit(main(float(sys.argv[1])))

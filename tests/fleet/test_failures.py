@@ -1,0 +1,205 @@
+"""What becomes of a run when a worker or the server fails under it."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from little_loops.definitions.loading import load_loop
+from little_loops.fleet.runtime import FleetRuntime
+from little_loops.fsm.schema import FSMLoop
+from tests.contract.suite import effects, told
+from tests.fleet.fleet import Fleet, FleetWorker
+from tests.project import DEADLINE_S, Project, until
+
+SLOW = {
+    "name": "slow",
+    "initial": "first",
+    "states": {
+        "first": {"action": "echo first >> $OUT/effects; echo 1 > src/first", "next": "second"},
+        "second": {
+            "action": "echo second >> $OUT/effects; until test -e $OUT/ok; do sleep 0.05; done;"
+            " echo 2 > src/second",
+            "next": "third",
+        },
+        "third": {"action": "cat src/first src/second >> $OUT/effects", "next": "done"},
+        "done": {"terminal": True},
+    },
+}
+
+
+TURN = (
+    "echo turn >> $OUT/effects; echo 1 > src/half; until test -e $OUT/ok; do sleep 0.05; done;"
+    " echo right > src/value; rm -f src/half; echo done"
+)
+AGENT = {
+    "name": "slow",
+    "host": {"name": "command", "command": ["sh", "-c", TURN, "agent", "{prompt}"]},
+    "evidence": {"protect": ["tests/*"]},
+    "initial": "check",
+    "states": {
+        "check": {
+            "action": "grep -q right src/value",
+            "check": True,
+            "on_pass": "done",
+            "on_fail": "fix",
+        },
+        "fix": {"action": "Fix it", "action_type": "prompt", "next": "check"},
+        "done": {"terminal": True},
+    },
+}
+
+
+class Case:
+    """A run on the fleet, and who holds it."""
+
+    def __init__(
+        self, fleet: Fleet, project: Project, runtime: FleetRuntime, loop: FSMLoop
+    ) -> None:
+        self.fleet = fleet
+        self.project = project
+        self.runtime = runtime
+        self.loop = loop
+
+    def holder(self) -> FleetWorker:
+        def found() -> FleetWorker | None:
+            details = self.runtime.details(self.loop.name) or {}
+            return next(
+                (each for each in self.fleet.workers if each.name == details["worker"]), None
+            )
+
+        worker: FleetWorker = until(found, "holder")
+        return worker
+
+    def effect(self, *expected: str) -> None:
+        def found() -> bool:
+            details = self.runtime.details(self.loop.name) or {}
+            seen = effects(self.project)
+            assert details["exit_code"] is None or seen == list(expected), (details, seen)
+            return seen == list(expected)
+
+        until(found, f"effects {expected}")
+
+    def proceed(self) -> None:
+        (self.project.home / "ok").touch()
+
+    def replace(self, worker: FleetWorker) -> None:
+        """Have another worker instead of one that was killed."""
+        worker.end()
+        self.fleet.workers.remove(worker)
+        self.fleet.workers.append(self.fleet.worker())
+        self.fleet.workers[-1].ready()
+
+    def ends(self) -> str:
+        found = self.runtime.wait(self.loop.name, DEADLINE_S)
+        assert found is not None
+        return f"{found.status} {found.reason}"
+
+
+@pytest.fixture
+def begin(project: Project, fleet: Fleet) -> Iterator[Callable[..., Case]]:
+    made: list[Case] = []
+
+    def start(text: dict[str, Any] = SLOW) -> Case:
+        env = {"OUT": str(project.home)}
+        project.loop("slow", yaml.safe_dump({**text, "env": env}))
+        (project.root / "src").mkdir()
+        (project.root / "src" / "value").write_text("0\n")
+        project.git("init", "-q", "-b", "main")
+        project.git("add", "-A")
+        project.git("-c", "user.name=a", "-c", "user.email=a@b.c", "commit", "-qm", "start")
+        loop = load_loop("slow", str(project.root)).loop
+        case = Case(fleet, project, fleet.runtime(project), loop)
+        made.append(case)
+        case.runtime.start(loop)
+        return case
+
+    yield start
+    for case in made:
+        case.runtime.stop(case.loop.name)
+        case.runtime.close()
+
+
+def test_three_kills_in_the_middle_of_an_action(begin: Callable[..., Case]):
+    case = begin()
+    for count in range(1, 4):
+        case.effect("first", *["second"] * count)
+        worker = case.holder()
+        worker.send(signal.SIGKILL)
+        case.replace(worker)
+    case.effect("first", *["second"] * 4)
+    case.proceed()
+    assert case.ends() == "completed terminal"
+    assert effects(case.project) == ["first", *["second"] * 4, "1", "2"]
+    assert told(case.runtime, "slow").count("action_complete first 0") == 1
+
+
+def test_a_suspended_worker_that_continues_changes_nothing(begin: Callable[..., Case]):
+    case = begin()
+    case.effect("first", "second")
+    zombie = case.holder()
+    zombie.send(signal.SIGSTOP)
+    case.effect("first", "second", "second")
+    zombie.send(signal.SIGCONT)
+    case.proceed()
+    assert case.ends() == "completed terminal"
+    assert effects(case.project) == ["first", "second", "second", "1", "2"]
+
+
+def test_the_stored_result_of_a_lost_worker_is_used(begin: Callable[..., Case]):
+    case = begin()
+    case.effect("first", "second")
+    zombie = case.holder()
+    zombie.send(signal.SIGSTOP)
+    case.proceed()  # the action ends, and nobody reports it
+    try:
+        assert case.ends() == "completed terminal"
+    finally:
+        zombie.send(signal.SIGCONT)
+    assert effects(case.project) == ["first", "second", "1", "2"]
+    assert not [line for line in told(case.runtime, "slow") if line.startswith("resume")]
+
+
+def test_a_server_that_is_killed_and_started_again(begin: Callable[..., Case]):
+    case = begin()
+    case.effect("first", "second")
+    case.fleet.server.kill()
+    case.fleet.server.start()
+    case.proceed()
+    assert case.ends() == "completed terminal"
+    assert effects(case.project)[-2:] == ["1", "2"]
+    assert told(case.runtime, "slow").count("action_complete second 0") == 1
+
+
+def test_a_stop_in_the_middle_of_an_action(begin: Callable[..., Case]):
+    case = begin()
+    case.effect("first", "second")
+    case.runtime.stop("slow")
+    assert case.ends() == "interrupted signal"
+    case.proceed()
+    case.runtime.resume("slow")
+    assert case.ends() == "completed terminal"
+    branch = (case.runtime.details("slow") or {})["branch"]
+    bare = str(case.project.root.parent / "bare.git")
+    assert case.project.git("-C", bare, "show", f"{branch}:src/second") == "2"
+
+
+def test_an_agent_whose_worker_is_killed_is_asked_again_with_the_same_evidence(
+    begin: Callable[..., Case],
+):
+    case = begin(AGENT)
+    case.effect("turn")
+    worker = case.holder()
+    worker.send(signal.SIGKILL)
+    case.replace(worker)
+    case.effect("turn", "turn")
+    case.proceed()
+    assert case.ends() == "completed terminal", case.runtime.details("slow")
+    branch = (case.runtime.details("slow") or {})["branch"]
+    bare = str(case.project.root.parent / "bare.git")
+    changed = case.project.git("-C", bare, "diff", "--name-only", "main", str(branch))
+    assert changed == "src/value"
