@@ -202,7 +202,7 @@ REFUSED = {
     "no machine": (
         removed(".d"),
         (
-            "`ROOT/.loops/.running/chain.d/run.json`, the machine the run started with,"
+            "`ROOT/.loops/.running/chain.d/run.json`, the loop the run started with,"
             " is missing or damaged"
         ),
         FRESH,
@@ -210,7 +210,7 @@ REFUSED = {
     "a machine that is none": (
         lambda project: (file(project, DATA) / "run.json").write_text('{"loop": 5}'),
         (
-            "`ROOT/.loops/.running/chain.d/run.json`, the machine the run started with,"
+            "`ROOT/.loops/.running/chain.d/run.json`, the loop the run started with,"
             " is missing or damaged"
         ),
         FRESH,

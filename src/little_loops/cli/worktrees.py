@@ -28,7 +28,8 @@ class WorktreesArgs(
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run `ll-loop worktrees`. Return 0."""
+    """Run `ll-loop worktrees`: list the worktrees of runs, or with `--prune` remove those that no run
+    needs, and whose files are all committed. Return 0."""
     args = WorktreesArgs.read(argv)
     root = find_project(os.getcwd())
     if args.prune:

@@ -85,11 +85,13 @@ class Senders:
         for target in targets:
             if notice.occasion in target.when:
                 try:
-                    self._running.append(Sending(target, self._process(notice, target.to)))
+                    self._running.append(Sending(target, self._start_process(notice, target.to)))
                 except OSError as error:
                     self._report(target, error.strerror or str(error))
 
-    def _process(self, notice: Notice, to: str) -> SideCommand:
+    def _start_process(self, notice: Notice, to: str) -> SideCommand:
+        """Start the process that sends a notification to an address, or the command that gets it.
+        Raises `OSError`."""
         if channel_of(to) == "command":
             argv = [self._shell, "-c", to]
             text = to_json(document_of(notice, wall_ms())) + b"\n"

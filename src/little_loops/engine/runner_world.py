@@ -199,7 +199,7 @@ def _ignore_leftovers(world: RunnerWorld, run: LoopState, command: EndLeftovers)
 
 
 def _ask_judge(world: RunnerWorld, run: LoopState, command: AskJudge) -> JudgeAnswered:
-    why = "a run without files has no judge"
+    why = "cannot ask a judge: this run stores no files"
     return JudgeAnswered(world.clock.now(), Judgement(ERROR, why), Result(None, 0))
 
 

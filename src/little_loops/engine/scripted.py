@@ -281,7 +281,8 @@ def _items(world: ScriptedWorld, run: LoopState, branches: Branches) -> list[Any
 
 
 def _run_children(world: ScriptedWorld, run: LoopState, command: RunChildren) -> ChildEnded:
-    """Return the end of the next child: children end in the order in which they were started."""
+    """Return the end of the next child, in the order of their starts: `interrupted` if the command stops
+    it, else as scripted, after its whole duration."""
     world.waiting += [name for name in command.start if name not in world.waiting]
     name = (world.waiting or list(command.stop))[0]
     world.waiting = [each for each in world.waiting if each != name]

@@ -339,7 +339,8 @@ def _results(entries: Sequence[Entry]) -> Iterator[tuple[tuple[int, int], Result
 
 
 def _printed(result: Result, stream: Stream) -> bytes:
-    """Return what the events have of a stream: all of it if it is short, else its end."""
+    """Return what the events have of a stream: all of it if it is short; of a long one the end of
+    stdout, and nothing of stderr."""
     if stream == "stdout":
         text, is_open = result.output, result.open_ended
     else:

@@ -187,8 +187,8 @@ def _expect_edits_by_user(trees: Trees) -> Trees:
 
 
 def _action_start(trees: Trees, event: ActionStart) -> Trees:
-    """Forget the last snapshot, and set who is responsible for changes: an agent, a check, or
-    nobody."""
+    """Begin an action: the tree of the last snapshot becomes `before`, earlier findings are cleared, and
+    somebody becomes responsible for changes: an agent, a check, agents in worktrees, or nobody."""
     action = action_of_event(event.action, event.action_type)
     by_agent = event.has_agents or is_agents(action)
     blame = _responsible(event, by_agent=by_agent)

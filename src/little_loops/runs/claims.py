@@ -307,8 +307,8 @@ class Blocker(NamedTuple):
 def blockers(
     root: str, name: str, scope: tuple[str, ...], environ: Mapping[str, str]
 ) -> list[Blocker]:
-    """Return every run, alive, queued or killed, that conflicts with this name and scope (absolute
-    paths).
+    """Return every run that conflicts with this name and scope (absolute paths), to show them: alive,
+    queued, or killed while its action still runs, or may still run on another machine.
 
     The enclosing runs that `environ` names do not conflict, unless they have the same name.
     """

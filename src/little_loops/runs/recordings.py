@@ -85,7 +85,7 @@ def _definitions(files: RunFiles, start: Mapping[str, Any]) -> Sequence[Recorded
         ]
         return [*earlier, RecordedDefinition(FSMLoop.from_dict(start["loop"]))]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        why = f"`{files.run_json}`, the machine the run started with, is missing or damaged"
+        why = f"`{files.run_json}`, the loop the run started with, is missing or damaged"
         raise DamagedRun(why) from error
 
 

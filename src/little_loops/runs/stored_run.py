@@ -174,5 +174,5 @@ def _machine_of(start: RunStart | None, files: RunFiles) -> FSMLoop:
 
         return checked(loop)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        why = f"`{files.run_json}`, the machine the run started with, is missing or damaged"
+        why = f"`{files.run_json}`, the loop the run started with, is missing or damaged"
         raise DamagedRun(why, LEFT_ALONE) from error

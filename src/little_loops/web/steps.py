@@ -403,6 +403,8 @@ def _found(event: Event) -> StepVerdict | None:
 
 
 def _judgement(event: Event) -> StepVerdict | None:
+    """Return the verdict that an event gives a step: by a condition, judge, check, gate or finding. None
+    for other events."""
     match event:
         case ConditionEval():
             return StepVerdict(event.result, event.reason, event.type, event.value)
