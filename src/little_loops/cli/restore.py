@@ -19,15 +19,15 @@ from little_loops.terminal.console import print_json, say
 class RestoreArgs(
     OutputArgs,
     verb="restore",
-    summary="Restore a file as it was when a run started, as one of its steps left it, or as any\n"
-    "of its snapshots contains it.\n"
+    summary="Restore a file as it was when a run started, as one of its steps left it,\n"
+    "or as any of its snapshots contains it.\n"
     "The current version is first stored in the run's snapshots.",
     examples=[
-        ("ll-loop restore fix-tests tests/test_a.py", "from before the last run"),
+        ("ll-loop restore fix-tests tests/test_a.py", "from before the run"),
         ("ll-loop restore fix-tests tests/test_a.py --step 4", "as step 4 left it"),
         (
             "ll-loop restore fix-tests tests/test_a.py --tree 29fad7",
-            "as a line of the run names it",
+            "as the run named it",
         ),
     ],
 ):

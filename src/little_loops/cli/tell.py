@@ -29,7 +29,7 @@ class TellArgs(
     verb="tell",
     summary="Send a note to a run's next agent turn.",
     examples=(
-        ("ll-loop tell fix-tests 'leave src/legacy alone'", "pass this to the next agent turn"),
+        ("ll-loop tell fix-tests 'leave src/legacy alone'", "for its next agent turn"),
     ),
 ):
     loop: str = operand("a loop's name, or NAME@ID")
