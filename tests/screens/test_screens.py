@@ -61,6 +61,7 @@ NOT_SHOWN = {
     "completion": "a script",
     "wait": "the last line of a run",
     "web": "a URL, compared by its own tests",
+    "worker": "it serves a fleet; its lines are compared by the tests with a real one",
     "notify": "a line for each address, compared by its own tests",
     "worktrees": "three lines about each worktree, compared by its own tests",
     **dict.fromkeys(

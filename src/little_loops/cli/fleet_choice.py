@@ -11,7 +11,7 @@ from little_loops.runs.config_files import mentions, project_config, read_mappin
 from little_loops.runs.project import find_project
 
 VARIABLE = "LL_FLEET"
-FLEET: Any = value("use this fleet: temporal://host:7233/namespace", metavar="ADDRESS")
+FLEET: Any = value("use this fleet, such as temporal://host:7233", metavar="ADDRESS")
 LOCAL: Any = flag("use this computer, whatever LL_FLEET and the config say")
 
 

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 POLL_S = 0.1
 PATIENCE_S = 2.0
+GIT_S = 60.0
 SHA = re.compile(r"[0-9a-f]{40}")
 
 
@@ -75,15 +76,19 @@ def connect(root: str, address: str, source: StartingPoint | None = None) -> Fle
 
 def git(root: str, *words: str) -> str:
     """Run git in a project, and return what it prints. Raises `UsageError`."""
-    done = subprocess.run(
-        ["git", *words],
-        cwd=root,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-    )
+    try:
+        done = subprocess.run(
+            ["git", *words],
+            cwd=root,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            timeout=GIT_S,
+        )
+    except subprocess.TimeoutExpired as late:
+        raise UsageError(f"`git {words[0]}` did not finish within {GIT_S:g} s") from late
     if done.returncode:
         why = done.stderr.strip().splitlines() or [f"exit {done.returncode}"]
         raise UsageError(f"`git {words[0]}` failed: {why[-1]}")

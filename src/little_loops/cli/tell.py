@@ -28,9 +28,7 @@ class TellArgs(
     OutputArgs,
     verb="tell",
     summary="Send a note to a run's next agent turn.",
-    examples=(
-        ("ll-loop tell fix-tests 'leave src/legacy alone'", "for its next agent turn"),
-    ),
+    examples=(("ll-loop tell fix-tests 'leave src/legacy alone'", "for its next agent turn"),),
 ):
     loop: str = operand("a loop's name, or NAME@ID")
     text: str = operand("the note, at most 8 KiB")

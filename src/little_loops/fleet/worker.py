@@ -313,7 +313,9 @@ def own_name(folder: str) -> tuple[str, int]:
     for number in range(1, 1000):
         name = f"{socket.gethostname()}-{number}"
         os.makedirs(os.path.join(folder, name), mode=0o700, exist_ok=True)
-        lock = os.open(os.path.join(folder, f"{name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
+        lock = os.open(
+            os.path.join(folder, f"{name}.lock"), os.O_RDWR | os.O_CREAT | os.O_NONBLOCK, 0o600
+        )
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

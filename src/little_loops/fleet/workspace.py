@@ -28,6 +28,8 @@ NOT_OF_THE_RUN = ("live.*", "*.secrets", "bin", "mail")
 OWN_FILES = "\n/**/.loops/.gitignore\n/.loops/.gitignore\n"
 """Files that a run adds to a project that has none yet; tracked ones are not affected."""
 NOTE = ".checkpoint.json"
+GIT_S = 600.0
+"""How long git may take for one command, which may fetch or push a whole repository."""
 SAFE = (
     *("-c", "core.hooksPath=/dev/null"),
     *("-c", "core.fsmonitor=false"),
@@ -345,17 +347,21 @@ class RunClone:
 
 def git(cwd: str, environ: Mapping[str, str], *words: str, stdin: str = "") -> str:
     """Run git, and return what it prints. Raises `WorkspaceError`."""
-    done = subprocess.run(
-        ["git", *SAFE, *words],
-        cwd=cwd,
-        env=dict(environ),
-        input=stdin,
-        capture_output=True,
-        umask=0o077 if "checkout-index" in words else -1,
-        text=True,
-        errors="surrogateescape",
-        check=False,
-    )
+    try:
+        done = subprocess.run(
+            ["git", *SAFE, *words],
+            cwd=cwd,
+            env=dict(environ),
+            input=stdin,
+            capture_output=True,
+            umask=0o077 if "checkout-index" in words else -1,
+            text=True,
+            errors="surrogateescape",
+            check=False,
+            timeout=GIT_S,
+        )
+    except subprocess.TimeoutExpired as late:
+        raise WorkspaceError(f"`git {_verb(words)}` did not finish within {GIT_S:g} s") from late
     if done.returncode:
         why = done.stderr.strip().splitlines() or [f"exit {done.returncode}"]
         raise WorkspaceError(f"`git {_verb(words)}` failed: {'; '.join(why[-3:])}")
