@@ -178,6 +178,27 @@ def test_a_label_is_shown_instead_of_the_script() -> None:
     assert as_text(loop).splitlines()[0] == "▶ check    $ pytest -q"
 
 
+@pytest.mark.parametrize(
+    ("given", "first"),
+    [
+        pytest.param(
+            {"branches": {"lint": {"action": "ruff"}, "types": {"action": "mypy"}}},
+            "▶ checks   lint, types",
+            id="named",
+        ),
+        pytest.param(
+            {"for_each": ["a", "b"], "action": "cat ${branch.item}"},
+            "▶ checks   each: $ cat ${branch.item}",
+            id="for each item",
+        ),
+    ],
+)
+def test_branches_are_named(given: dict[str, object], first: str) -> None:
+    states = {"checks": given | {"on_pass": "done", "on_fail": "done"}, "done": {"terminal": True}}
+    loop = FSMLoop.from_dict({"name": "g", "initial": "checks", "states": states})
+    assert as_text(loop).splitlines()[0] == first
+
+
 def test_as_mermaid() -> None:
     assert as_mermaid(ODD) == dedent("""\
         stateDiagram-v2

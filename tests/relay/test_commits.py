@@ -406,7 +406,7 @@ def test_another_git_that_holds_the_index_for_good(project, run_dir):
         "the git index is locked by another git process, or by one that was killed"
     )
     lock = project.root / ".git/index.lock"
-    assert caught.value.help == f"if no git is running, remove `{lock}`"
+    assert caught.value.help == f"if no git process is running, remove `{lock}`"
     assert project.status() == ["?? work.txt"]
 
 

@@ -734,7 +734,9 @@ def test_killed_while_it_settles_commits_once(relays: Relays):
     if lock.exists():  # git's own, which nobody but its owner may take away
         held = relays.ll("resume", "implement-886")
         assert held.returncode == 1
-        assert f"if no git is running, remove `{lock}`" in str(relays.events("implement-886"))
+        assert f"if no git process is running, remove `{lock}`" in str(
+            relays.events("implement-886")
+        )
         lock.unlink()
     ran = relays.ll("resume", "implement-886")
     assert ran.returncode == 0, ran.stdout + ran.stderr

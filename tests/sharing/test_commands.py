@@ -170,7 +170,7 @@ def test_a_run_that_is_alive_is_not_exported(here):
     assert done.returncode == 2
     assert done.stderr == (
         "error: `slow` is still running\n"
-        "   = help: `ll-loop stop slow` pauses it, `ll-loop wait slow` waits for it to finish\n"
+        "   = help: `ll-loop stop slow` pauses it; `ll-loop wait slow` waits for it to finish\n"
     )
     assert not (here.root / "slow.llrun").exists()
 

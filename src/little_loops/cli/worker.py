@@ -33,7 +33,6 @@ class WorkerArgs(
         many=True,
         default=(),
     )
-    labels: str = value("what it offers, such as gpu,linux", metavar="NAMES", default="")
     max_actions: int = value(
         "how many actions run at once; default: 4", convert=positive, metavar="N", default=4
     )
@@ -68,10 +67,9 @@ def main(argv: Sequence[str]) -> int:
     options = WorkerOptions(
         patterns_of(args.repos),
         os.path.join(cache_home(os.environ), "fleet", "work"),
-        tuple(label for label in args.labels.split(",") if label),
-        args.max_actions,
-        args.heartbeat,
-        args.allow_skip_permissions,
+        max_actions=args.max_actions,
+        heartbeat_s=args.heartbeat,
+        skip_permissions=args.allow_skip_permissions,
     )
     asyncio.run(work(address, options))
     return OK
