@@ -70,6 +70,66 @@ def test_stop_and_resume(shop: Shop, browser):
         assert [kinds.count(kind) for kind in ("loop_interrupted", "resume")] == [2, 1]
 
 
+LIMITED = """\
+name: limited
+initial: check
+max_iterations: 2
+states:
+  check: {action: "echo not yet; false", on_pass: done, on_fail: check}
+  done: {terminal: true}
+"""
+
+
+def test_a_resume_that_must_wait_is_queued(shop: Shop, browser):
+    shop.loop("limited", LIMITED)
+    shop.loop("watch", WATCH)
+    shop.ll("run", "limited")
+    shop.ll("run", "watch", "--background")
+    with serving(shop) as server, tab(browser, server.url) as watched:
+        page = watched.page
+        watched.expected = ["409"]  # the refusal
+        ended = page.get_by_role("region", name="Ended")
+        columns = "row => getComputedStyle(row).gridTemplateColumns"
+        expect(ended.get_by_role("button", name="Resume limited")).to_be_visible()
+        before = ended.locator(".run").evaluate(columns)
+        ended.get_by_role("button", name="Resume limited").click()
+        page.get_by_role("dialog").get_by_role("button", name="Resume").click()
+        queue = page.get_by_role("dialog").get_by_role("button", name="Queue it")
+        expect(queue).to_be_visible()
+        held: list[Any] = []
+
+        def hold(route: Any) -> None:
+            held.append(route)
+
+        page.route("**/resume", hold)
+        queue.click()
+        expect(ended.locator(".acknowledged")).to_contain_text("Resuming")
+        assert ended.locator(".run").evaluate(columns) == before
+        until(lambda: held or page.wait_for_timeout(20), "request")
+        held[0].continue_()
+        queued = page.get_by_role("region", name="Queued")
+        expect(queued.locator(".run")).to_contain_text("It waits for watch, which is running")
+        expect(ended).to_have_count(0)
+        expect(page.locator(".acknowledged")).to_have_count(0)
+        queued.get_by_role("link", name="limited").click()
+        expect(head(page).locator(".status")).to_contain_text("queued")
+        expect(head(page)).to_contain_text("It waits for watch, which is running")
+        expect(page.get_by_role("option")).to_have_count(2)
+        expect(page.get_by_role("alert")).to_have_count(0)
+        expect(page.locator("main")).not_to_contain_text("1970")
+        shop.ll("stop", "limited")
+        # A new run has nothing to show yet.
+        shop.loop("fresh", QUICK.replace("quick", "fresh"))
+        with shop.started("run", "fresh", "--queue"):
+            page.get_by_role("navigation").get_by_role("link", name="Runs").click()
+            queued.get_by_role("link", name="fresh").click()
+            expect(head(page)).to_contain_text("It waits for watch, which is running")
+            expect(page.get_by_role("heading", name="About this run")).to_be_visible()
+            expect(page.get_by_role("alert")).to_have_count(0)
+            expect(page.locator("main")).not_to_contain_text(re.compile("1970|No steps yet"))
+        shop.ll("stop", "watch")
+
+
 def test_many_runs_of_a_group_are_drawn_in_pieces(shop: Shop, browser):
     shop.loop("release", RELEASE)
     shop.ll("run", "release")

@@ -260,7 +260,8 @@ export interface RunRow {
   state: string | null;
   iteration: number | null;
   max_iterations: number | null; // known for a single run only
-  started_ms: number;
+  started_ms: number; // 0 if it has not started
+  queued_ms: number | null; // since when it is queued
   updated_ms: number;
   duration_ms: number; // running time, until `at_ms`
   at_ms: number; // the server's clock
@@ -339,7 +340,7 @@ export interface Children {
 /** GET /api/runs/RUN/machine: visits of states and edges are counted over the whole run. */
 export interface RunMachine {
   schema: 1;
-  machine: Machine;
+  machine: Machine | null; // null for a new run that is queued
   counted_seq: number; // the last event that was counted
 }
 

@@ -323,6 +323,25 @@ def blockers(
         return found + list(_left_behind(folder, root, wanted))
 
 
+def waits_for(root: str, queued: Holder) -> Blocker | None:
+    """Return the run that a queued one waits for; None if nothing is in its way."""
+    folder = find_folder(root, RUNNING)
+    if folder is None:
+        return None
+    with folder, guarded_shared(folder):
+        for holder in _live(folder, root):
+            if _conflicts(queued, holder):
+                return Blocker(holder, "running")
+        for left in _left_behind(folder, root, queued):
+            return left
+        for ticket in _tickets(folder, root):
+            if ticket.holder == queued:
+                break
+            if _may_wait(queued, ticket.holder) and _conflicts(queued, ticket.holder):
+                return Blocker(ticket.holder, "waiting to run")
+    return None
+
+
 def _blocker(
     claims_file: _ClaimContext, wanted: Holder, live: list[Holder], number: int | None = None
 ) -> Blocker | None:

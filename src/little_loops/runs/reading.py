@@ -21,7 +21,15 @@ from contextlib import ExitStack, contextmanager, suppress
 from little_loops.errors import StorageError, UsageError
 from little_loops.fsm.state import UNTIL, Answer, RunSummary
 from little_loops.light_typing import TYPE_CHECKING, Any, Literal
-from little_loops.runs.claims import MAX_PID_BYTES, Blocker, alive, blockers, holders, waiting
+from little_loops.runs.claims import (
+    MAX_PID_BYTES,
+    Blocker,
+    alive,
+    blockers,
+    holders,
+    waiting,
+    waits_for,
+)
 from little_loops.runs.folders import event_log, find_folder, folder_of
 from little_loops.runs.holders import Holder, from_bytes
 from little_loops.runs.journal import is_blank
@@ -78,7 +86,7 @@ class Runs:
         with folder, guarded_shared(folder), _without_collecting():
             living = sorted(holders(self.root), key=lambda holder: holder.name)
             found = (_read_view(folder, RunFiles(self.root, one.name), one, None) for one in living)
-            return (*(view for view in found if view is not None), *self._queued())
+            return (*(view for view in found if view is not None), *self.queued())
 
     def past(self, name: str | None = None) -> Iterator[RunView]:
         """Yield the runs in the history, newest first, read lazily; for a path such as
@@ -147,13 +155,25 @@ class Runs:
                 _read_view(folder, RunFiles(self.root, n), living.get(n), seals) for n in names
             )
             views = tuple(self._with_recorded_end(view) for view in found if view is not None)
-            return views + self._queued()
+            return views + self.queued()
 
-    def _queued(self) -> tuple[RunView, ...]:
+    def queued(self) -> tuple[RunView, ...]:
+        """Return every queued run, in order of arrival."""
         return tuple(
             RunView(RunFiles(self.root, holder.name), "queued", holder=holder)
             for holder in waiting(self.root)
         )
+
+    def continues(self, queued: RunView) -> RunView | None:
+        """Return the stopped run that a queued one continues; None if it is a new one."""
+        found = self._newest(queued.name)
+        if found is None or found.summary is None or queued.holder is None:
+            return None
+        return found if found.summary.run == queued.holder.run_id else None
+
+    def waits_for(self, queued: RunView) -> Blocker | None:
+        """Return the run that a queued one waits for; None if nothing is in its way."""
+        return None if queued.holder is None else waits_for(self.root, queued.holder)
 
     def has(self, name: str) -> bool:
         """Return whether there is, or was, a run of that name; reads none."""
@@ -202,7 +222,7 @@ class Runs:
             return self.child(name)
         with self.frozen():
             found = self._newest(name)
-            its_turn = [view for view in self._queued() if view.name == name]
+            its_turn = [view for view in self.queued() if view.name == name]
         if its_turn and (found is None or not found.is_alive):
             return its_turn[0]
         return found
@@ -589,7 +609,7 @@ def _details(view: RunView) -> RunDetail:
     without events."""
     nothing = RunDetail(view)
     try:
-        folder = None if view.status == "queued" else folder_of(view.files)
+        folder = None if view.is_blank else folder_of(view.files)
         if folder is None:
             return nothing
         with folder:

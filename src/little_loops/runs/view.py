@@ -64,6 +64,11 @@ class RunView(NamedTuple):
         return self.status in ("running", "queued")
 
     @property
+    def is_blank(self) -> bool:
+        """Whether it is queued and has recorded nothing: the files of its name are another run's."""
+        return self.status == "queued" and self.summary is None
+
+    @property
     def is_crashed(self) -> bool:
         return self.status == "interrupted" and self.reason == CRASH
 

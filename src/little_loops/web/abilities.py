@@ -118,7 +118,7 @@ def _answer(view: RunView, _: FSMLoop | None, is_newest: bool) -> Refusal | None
 def _tell(view: RunView, machine: FSMLoop | None, is_newest: bool) -> Refusal | None:
     name = view.name
     can_get = view.is_alive or view.status in UNFINISHED or _resume(view, machine, True) is None
-    if view.summary is None or not can_get:
+    if view.summary is None or view.status == "queued" or not can_get:
         return refusals.not_for_notes(name, clause_of(view.status), has_file=view.has_file)
     if not is_newest:
         return refusals.run_again(view.name)

@@ -10,17 +10,24 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
+import threading
+import time
 from collections.abc import Mapping, Sequence
 
 from little_loops.light_typing import TYPE_CHECKING, Any
 from little_loops.records import NamedTuple
 from little_loops.runs.view import RunView
+from little_loops.system.files import to_json
+from little_loops.system.process_table import SYSTEM
 from little_loops.web.errors import ApiError, bad_request
 
 if TYPE_CHECKING:
     from little_loops.web.site import Project
 
 LONGEST_S = 300
+POLL_S = 0.05
+"""How often the page looks whether a run is queued."""
 LONGEST_ARGUMENT = 1 << 17
 """Linux accepts no longer one."""
 
@@ -35,27 +42,77 @@ class Printed(NamedTuple):
 
 def run_command(project: Project, *words: str) -> Printed:
     """Run a command in a project and wait for it. Raises `ApiError` if it cannot be started."""
+    _check_words(words)
+    try:
+        done = subprocess.run(
+            _argv(words),
+            capture_output=True,
+            timeout=LONGEST_S,
+            check=False,
+            **_surroundings(project),
+        )
+    except subprocess.TimeoutExpired:
+        raise _too_long() from None
+    except (OSError, ValueError) as error:
+        raise _not_started(words, error) from error
+    return Printed(done.returncode, done.stdout, done.stderr.decode("utf-8", "replace"))
+
+
+def queue_command(project: Project, *words: str) -> Printed:
+    """Run a command that may wait in the queue, until it is over or its run is queued; then it goes
+    on by itself. Raises `ApiError` if it cannot be started."""
+    _check_words(words)
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        try:
+            process = subprocess.Popen(
+                _argv(words), stdout=out, stderr=err, **_surroundings(project)
+            )
+        except (OSError, ValueError) as error:
+            raise _not_started(words, error) from error
+        threading.Thread(target=process.wait, daemon=True).start()  # somebody has to
+        deadline = time.monotonic() + LONGEST_S
+        while (code := process.returncode) is None:
+            if time.monotonic() >= deadline:
+                process.kill()
+                raise _too_long()
+            for view in project.runs.queued():
+                child = SYSTEM.look(view.holder.pid) if view.holder else None
+                if child is not None and child.parent == process.pid:
+                    return Printed(0, to_json({"schema": 1, "name": view.name, "queued": True}), "")
+            time.sleep(POLL_S)
+        out.seek(0)
+        err.seek(0)
+        return Printed(code, out.read(), err.read().decode("utf-8", "replace"))
+
+
+def _check_words(words: Sequence[str]) -> None:
+    """Raise `ApiError` for words that no command can be given."""
     if any(
         "\0" in word or len(word.encode("utf-8", "replace")) > LONGEST_ARGUMENT for word in words
     ):
         raise bad_request("a value is too long, or has a null character")
-    try:
-        done = subprocess.run(
-            # -P: a module in the project directory must not be imported instead of ours.
-            [sys.executable, "-P", "-m", "little_loops", *words],
-            cwd=project.root,
-            env={**os.environ, "NO_COLOR": "1"},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            start_new_session=True,  # Ctrl-C ends the page, not what it has just started
-            timeout=LONGEST_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise ApiError(504, "timeout", f"the command took longer than {LONGEST_S} s") from None
-    except (OSError, ValueError) as error:
-        raise ApiError(500, "not_started", f"cannot start `ll-loop {words[0]}`: {error}") from error
-    return Printed(done.returncode, done.stdout, done.stderr.decode("utf-8", "replace"))
+
+
+def _argv(words: Sequence[str]) -> list[str]:
+    # -P: a module in the project directory must not be imported instead of ours.
+    return [sys.executable, "-P", "-m", "little_loops", *words]
+
+
+def _surroundings(project: Project) -> dict[str, Any]:
+    return {
+        "cwd": project.root,
+        "env": {**os.environ, "NO_COLOR": "1"},
+        "stdin": subprocess.DEVNULL,
+        "start_new_session": True,  # Ctrl-C ends the page, not what it has just started
+    }
+
+
+def _too_long() -> ApiError:
+    return ApiError(504, "timeout", f"the command took longer than {LONGEST_S} s")
+
+
+def _not_started(words: Sequence[str], error: Exception) -> ApiError:
+    return ApiError(500, "not_started", f"cannot start `ll-loop {words[0]}`: {error}")
 
 
 def result_of(project: Project, *words: str) -> tuple[dict[str, Any], list[str]]:
@@ -63,7 +120,8 @@ def result_of(project: Project, *words: str) -> tuple[dict[str, Any], list[str]]
 
     Raises `ApiError` with the words of the command if it refused.
     """
-    printed = run_command(project, *words)
+    carry_out = queue_command if "--queue" in words else run_command
+    printed = carry_out(project, *words)
     result = _object(printed.out)
     if printed.code or "error" in result:
         raise refused(printed, result)

@@ -73,7 +73,7 @@ def _by_loop(
     for run in project.past.all():
         past.setdefault(run.loop, []).append(run)
     current: dict[str, list[RunView]] = {}
-    for view in project.runs.list():
+    for view in project.current():
         current.setdefault(view.loop, []).append(view)
     return past, current
 

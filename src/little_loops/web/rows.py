@@ -10,6 +10,7 @@ from little_loops.fsm.gates import open_gate
 from little_loops.fsm.limit_kinds import BY_REASON
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import UNFINISHED
+from little_loops.fsm.timestamps import wall_ms_of
 from little_loops.light_typing import TYPE_CHECKING, Any
 from little_loops.reporting.escape import visible
 from little_loops.reporting.masking import Masker
@@ -51,6 +52,7 @@ def row(
 ) -> dict[str, Any]:
     """Return a run as a row of a list."""
     summary, now = view.summary, now_ms()
+    is_queued = view.status == "queued"
     texts, group = project.runs.texts(view), group_of(view)
     answer = project.runs.answer(view)
     gate = None if summary is None or view.is_alive or answer else open_gate(summary)
@@ -60,7 +62,7 @@ def row(
         "name": view.name,
         "run": summary.run if summary else None,
         "loop": view.loop,
-        "archived_as": view.files.stem,
+        "archived_as": None if is_queued else view.files.stem,
         "status": view.status,
         "reason": view.reason,
         "word": page_word(view) if answer is None else f"{answer.verdict}, not resumed",
@@ -70,6 +72,7 @@ def row(
         "iteration": summary.iteration if summary else None,
         "max_iterations": None if machine is None else limits(view, machine)["max_iterations"],
         "started_ms": view.started_ms,
+        "queued_ms": _queued_ms(view),
         "updated_ms": view.updated_ms,
         "duration_ms": view.ran_ms(now),
         "at_ms": now,
@@ -100,6 +103,8 @@ def page_word(view: RunView) -> str:
 
 def _error(project: Project, view: RunView, text: str | None) -> str | None:
     """Return why a run failed or waits: for a failure also which action failed last, and how."""
+    if view.status == "queued":
+        return _waits_for(project, view)
     if view.summary is None or view.status != "failed":
         return None if text == view.reason else text
     state, failed = view.summary.current_state, _last_failure(project, view)
@@ -112,6 +117,31 @@ def _error(project: Project, view: RunView, text: str | None) -> str | None:
     if failed is not None and (text is None or text == view.reason or text.startswith("exit ")):
         return failed
     return None if text == view.reason else text
+
+
+def _waits_for(project: Project, view: RunView) -> str | None:
+    """Return which run a queued one waits for."""
+    blocker = project.runs.waits_for(view)
+    if blocker is None:
+        return None
+    name = visible(blocker.holder.name, newlines=False)
+    match blocker.doing:
+        case "running":
+            return f"it waits for `{name}`, which is running"
+        case "waiting to run":
+            return f"it waits for `{name}`, which was queued before it"
+        case _:
+            return f"it waits for what `{name}` has left running: `ll-loop stop {name}` ends it"
+
+
+def _queued_ms(view: RunView) -> int | None:
+    """Return since when a run is queued; None if it is not, or that is not known."""
+    if view.status != "queued" or view.holder is None:
+        return None
+    try:
+        return wall_ms_of(view.holder.started_at)
+    except (ValueError, OverflowError):  # the ticket is damaged
+        return None
 
 
 def _handed_over(view: RunView, texts: RunTexts) -> str | None:

@@ -85,13 +85,15 @@ def _day_start(day: str, zone: int) -> int:
 
 
 def _past(site: Site, wanted: Wanted) -> list[tuple[Project, PastRun]]:
-    """Return the past runs that match, newest first."""
-    found = [
-        (project, run)
-        for project in site.projects
-        for run in project.past.all()
-        if wanted(run.loop, run.status, run.started_ms)
-    ]
+    """Return the past runs that match, newest first, without those that are queued to continue."""
+    found = []
+    for project in site.projects:
+        queued = {(view.name, view.files.stem) for view in project.queued()}
+        found += [
+            (project, run)
+            for run in project.past.all()
+            if wanted(run.loop, run.status, run.started_ms) and (run.name, run.stem) not in queued
+        ]
     if len(site.projects) > 1:
         found.sort(key=lambda each: stem_order(each[1].stem), reverse=True)
     return found
@@ -140,7 +142,7 @@ def _current(site: Site, status: str, wanted: Wanted) -> list[dict[str, Any]]:
     found = [
         row(site.policy, project, view)
         for project in site.projects
-        for view in project.runs.list()
+        for view in project.current()
         if _is_wanted_now(view, wanted)
     ]
     if status in GROUPS:

@@ -66,7 +66,9 @@ def is_newest(found: FoundRun) -> bool:
     if view.files.stem is None:
         return True
     current = project.runs.view(view.root_name)
-    return current is None or current.files.stem == view.files.stem
+    if view.status == "queued" or current is None:
+        return True
+    return current.files.stem == view.files.stem
 
 
 def run_row(site: Site, found: FoundRun, machine: FSMLoop | None = None) -> dict[str, Any]:
@@ -109,8 +111,8 @@ def run_detail(site: Site, query: Query) -> Mapping[str, Any]:
 
 def recent_events(project: Project, view: RunView) -> list[Entry]:
     """Return the last events of a run, with the one that entered its current state if possible; a
-    queued run has none."""
-    if view.status == "queued":
+    new run that is queued has none."""
+    if view.is_blank:
         return []
     entries = list(project.runs.last_events(view, RECENT))
     if last_step(entries) == 0 and len(entries) == RECENT:
@@ -128,7 +130,7 @@ def last_step(entries: list[Entry]) -> int:
 
 def _detail(project: Project, view: RunView) -> RunDetail:
     """Return what the other files of a run say; of a past run or a child only its machine."""
-    if view.files.stem is None and not view.path:
+    if view.files.stem is None and not view.path and view.status != "queued":
         found = project.runs.detail(view.name, 1)
         if found is not None and found.view.files == view.files:
             return found
@@ -181,7 +183,7 @@ def _action(
     view: RunView, entries: list[Entry], last_output_ms: int | None
 ) -> dict[str, Any] | None:
     """Return the action that is running; None if none is."""
-    if not view.is_alive:
+    if view.status != "running":
         return None
     for entry in reversed(entries):
         match entry.event:
@@ -234,6 +236,8 @@ class CountCache:
         """Return the machine of a run, with how often it was used, and the current state."""
         project, view = site.run(query.path["run"])
         machine = project.runs.machine(view)
+        if machine is None and view.is_blank:
+            return {"schema": 1, "machine": None, "counted_seq": 0}
         if machine is None:
             raise LittleLoopsError(f"the files of `{view.name}` do not say which loop it ran")
         counts = self._counts(view)

@@ -37,7 +37,25 @@ class Project:
         self.loops: LoopCache = LoopCache(root)
 
     def run_key(self, view: RunView) -> str:
-        return run_key(self.key, view.files, view.path)
+        """Return the key of a run; a queued one has that under which it will run."""
+        files = view.files._replace(stem=None) if view.status == "queued" else view.files
+        return run_key(self.key, files, view.path)
+
+    def current(self) -> list[RunView]:
+        """Return every run that is alive or unfinished; one that is queued only as that."""
+        views = self.runs.list()
+        queued = {view.name for view in views if view.status == "queued"}
+        return [self.full(view) for view in views if view.is_alive or view.name not in queued]
+
+    def queued(self) -> list[RunView]:
+        return [self.full(view) for view in self.runs.queued()]
+
+    def full(self, view: RunView) -> RunView:
+        """Return a run; one that is queued to continue has what it has recorded so far."""
+        before = self.runs.continues(view) if view.status == "queued" else None
+        if before is None:
+            return view
+        return view._replace(files=before.files, summary=before.summary)
 
     def loop_key(self, path: str) -> str:
         return loop_key(self.key, os.path.basename(path))
@@ -86,7 +104,7 @@ class Site:
         view = _view(project.runs, parsed)
         if view is None:
             raise _unknown_run()
-        return FoundRun(project, view)
+        return FoundRun(project, project.full(view))
 
     def loop(self, key: str) -> LoopPlace:
         """Return the loop file that a key means. Raises `ApiError` if there is none."""

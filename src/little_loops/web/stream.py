@@ -19,7 +19,7 @@ from little_loops.errors import LittleLoopsError, UsageError
 from little_loops.fsm.events import ActionComplete, ActionInterrupted, ActionStart
 from little_loops.light_typing import TYPE_CHECKING, Any
 from little_loops.runs.follow import GrowingLog, open_events
-from little_loops.runs.layout import DATA, EVENTS, LIVE, PID, RUNNING, SPAWN, STATE, named
+from little_loops.runs.layout import DATA, EVENTS, LIVE, PID, QUEUE, RUNNING, SPAWN, STATE, named
 from little_loops.runs.outputs import open_outputs
 from little_loops.runs.project import loops_of
 from little_loops.system.files import to_json
@@ -164,6 +164,7 @@ class ListStream:
         for folder in self._folders:
             watched.add(folder)
             watched.add(os.path.join(folder, RUNNING))
+            watched.add(os.path.join(folder, RUNNING, QUEUE))
 
     def _has_alive(self) -> bool:
         return any(item["pid"] for item in self._known.values())
@@ -175,15 +176,23 @@ class ListStream:
             news.append({"type": "loops"})
         touched: set[tuple[str, str]] = set()
         for path, name in found:
-            folder, last = os.path.split(path)
+            folder, last = os.path.split(path.removesuffix(os.sep + QUEUE))
             if last == RUNNING and folder in self._folders:
                 project = self._folders[folder]
                 touched |= {(project.key, run) for run in named([name], *LIST_SUFFIXES)}
                 if not name:
                     return news + self._look(None)
+                if path.endswith(QUEUE) or name == QUEUE or name.endswith(PID):
+                    touched |= self._queued(project)  # they may wait for another one now
         if not found and time.monotonic() - self._looked_s >= ALIVE_S:
             return news + self._look(self._alive())
         return news + self._look(touched)
+
+    def _queued(self, project: Project) -> set[tuple[str, str]]:
+        """Return the runs of a project that are queued, or were."""
+        were = {p for p, item in self._known.items() if item["status"] == "queued"}
+        now = {(project.key, view.name) for view in project.runs.queued()}
+        return {place for place in were if place[0] == project.key} | now
 
     def _alive(self) -> set[tuple[str, str]]:
         """Return the runs that were alive, and are so no more by their locks."""
@@ -205,6 +214,8 @@ class ListStream:
                 view = project.runs.view(name)
             except LittleLoopsError:
                 continue
+            if view is not None:
+                view = project.full(view)
             if view is None or (view.files.stem is not None and not view.is_alive):
                 news += self._gone(key, name, project)
                 if view is not None:
@@ -217,7 +228,7 @@ class ListStream:
         news: list[Item] = []
         seen = set()
         for project in self._site.projects:
-            for view in project.runs.list():
+            for view in project.current():
                 seen.add((project.key, view.name))
                 item = row(self._site.policy, project, view)
                 news += self._changed(project.key, view.name, item)
@@ -341,7 +352,7 @@ class RunStream:
     def _open(self) -> bool:
         """Open the log of the run; return False if it has none yet."""
         view = self._found.view
-        if view.status == "queued":
+        if view.is_blank:
             return False
         try:
             _, self._log = open_events(self._found.project.runs, view)

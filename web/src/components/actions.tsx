@@ -11,6 +11,7 @@ import { act, Failure, runPath } from "../client";
 import { useClient } from "../context";
 import { announce } from "../live";
 import { clock } from "../format";
+import { go, hrefs } from "../router";
 import { Dialog, Icon, Message, Problem, sentence } from "./basics";
 
 // ── acknowledgement ─────────────────────────────────────────────────────────────────────────────
@@ -100,10 +101,12 @@ export function Actions(props: { run: RunRow; detail?: RunDetail | null; compact
     setPending(run.key, { verb, seq: run.seq ?? 0, event: null, eventSeq: 0, at: 0 });
     try {
       const done = await act(client, run.key, verb, body);
-      announce(done.lines.join(" "));
-      if (ACKNOWLEDGED_BY[verb] === undefined) setPending(run.key, null);
+      announce(done.result.queued ? `${run.name} is queued` : done.lines.join(" "));
+      // A queued run has its place in the queue, and no event before its turn comes.
+      if (ACKNOWLEDGED_BY[verb] === undefined || done.result.queued) setPending(run.key, null);
       // An event may be missed, if the run moves to the history at once.
       else setTimeout(() => pending.value[run.key]?.event === null && setPending(run.key, null), 10_000);
+      if (done.result.queued && !compact && done.key !== null && done.key !== run.key) go(hrefs.run(done.key), true);
       return true;
     } catch (error) {
       setPending(run.key, null);

@@ -149,10 +149,6 @@ export function RunDialog(props: { loopKey: string; name: string; close: () => v
 
   async function send(dryRun: boolean, queue = false): Promise<void> {
     setBusy(true);
-    if (queue) {
-      props.close(); // it is answered only when the run starts
-      go(hrefs.runs());
-    }
     const body = { ...limitsOf(limits), ...(queue ? { queue } : {}), ...(Object.keys(context).length ? { context } : {}), ...(dryRun ? { dry_run: true } : {}) };
     try {
       if (dryRun) setPlan(await client.send<DryRun>("POST", loopPath(props.loopKey, "/run"), body));

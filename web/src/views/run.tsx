@@ -91,7 +91,7 @@ export function RunView(props: { runKey: string; step: number | null }) {
       client,
       () => "/api/stream",
       (item) => {
-        if (item.type === "run" && item.run.key === runKey && (item.run.seq ?? 0) > lastSeq.current) look();
+        if (item.type === "run" && item.run.key === runKey && (item.run.group === "queued" || (item.run.seq ?? 0) > lastSeq.current)) look();
         // It has continued and ended so soon that it is among the past runs already.
         if (item.type === "gone" && item.key === runKey) look();
       },
@@ -135,11 +135,12 @@ export function RunView(props: { runKey: string; step: number | null }) {
   return (
     <>
       <RunHead data={data} replaced={replaced} />
+      {run.run !== null || run.group !== "queued" ? (
       <div class="run-columns">
         <div class="column">
-        <Panel title="Machine" note={machine.data && plural(machine.data.machine.states.length, "state")}>
+        <Panel title="Machine" note={machine.data?.machine && plural(machine.data.machine.states.length, "state")}>
           {machine.error && <Problem failure={machine.error} />}
-          {machine.data ? <Graph machine={machine.data.machine} ended={run.group === "ended"} selected={state} onSelect={selectState} /> : !machine.error && <Loading what="the machine" />}
+          {machine.data?.machine ? <Graph machine={machine.data.machine} ended={run.group === "ended"} selected={state} onSelect={selectState} /> : !machine.error && <Loading what="the machine" />}
         </Panel>
         <Panel class="third" title="Steps" note={plural(data.steps, "step")}>
           <StepList runKey={runKey} tick={tick} selected={selected} onSelect={select} />
@@ -181,6 +182,7 @@ export function RunView(props: { runKey: string; step: number | null }) {
         </Panel>
         </div>
       </div>
+      ) : null}
       {client.live && data.has_diff && <Changes run={run} />}
       <About data={data} />
       {!client.live && <Receipt runKey={runKey} />}
@@ -190,7 +192,7 @@ export function RunView(props: { runKey: string; step: number | null }) {
 
 /** The last step in which something ran: more interesting than a terminal state. */
 function lastAction(timeline: TimelineAnswer | null, machine: RunMachine | null): number {
-  const ends = new Set(machine?.machine.states.filter((state) => state.terminal && !state.action).map((state) => state.name));
+  const ends = new Set(machine?.machine?.states.filter((state) => state.terminal && !state.action).map((state) => state.name));
   const rows = timeline?.rows.filter((row) => !ends.has(row.name)) ?? [];
   return Math.max(0, ...rows.flatMap((row) => row.bars.map((bar) => bar.step)));
 }
@@ -286,18 +288,23 @@ function RunHead({ data, replaced }: { data: RunDetail; replaced: boolean }) {
           {run.iteration ?? 0}
           {data.limits.max_iterations ? <span class="muted"> of {exact(data.limits.max_iterations)}</span> : null}
         </Fact>
-        <Fact name={running ? "Running for" : "Ran for"}>
+        {(run.group !== "queued" || run.run !== null) && <Fact name={running ? "Running for" : "Ran for"}>
           <Lasting ms={run.duration_ms} at={run.at_ms} running={running && client.live} />
           {data.limits.timeout_s ? <span class="muted"> of {duration(data.limits.timeout_s * 1000)}</span> : null}
-        </Fact>
+        </Fact>}
         <Fact name="Cost">
           {run.cost_usd > 0 ? money(run.cost_usd) : "–"}
           {data.limits.max_cost_usd ? <span class="muted"> of {money(data.limits.max_cost_usd)}</span> : null}
         </Fact>
         <Fact name="Tokens">{run.tokens > 0 ? count(run.tokens) : "–"}</Fact>
-        <Fact name="Started">
+        {run.queued_ms !== null && (
+          <Fact name="Queued">
+            <Ago at={run.queued_ms} />
+          </Fact>
+        )}
+        {run.started_ms > 0 && <Fact name="Started">
           {client.live ? <Ago at={run.started_ms} /> : <time dateTime={new Date(run.started_ms).toISOString()}>{absolute(run.started_ms)}</time>}
-        </Fact>
+        </Fact>}
         {data.evidence && <Fact name="Evidence">{data.evidence}</Fact>}
       </dl>
     </header>
@@ -373,7 +380,7 @@ function About({ data }: { data: RunDetail }) {
             <code dir="auto">{data.file}</code>
           </Fact>
         )}
-        <Fact name="Started">{absolute(run.started_ms)}</Fact>
+        {run.started_ms > 0 && <Fact name="Started">{absolute(run.started_ms)}</Fact>}
         {data.scope.length > 0 && (
           <Fact name="Scope">
             <code dir="auto">{data.scope.join(", ")}</code>

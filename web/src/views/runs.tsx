@@ -265,7 +265,7 @@ export function RunItem({ row, projects }: { row: RunRow; projects: number }) {
         </span>
         <span class="run-time">
           {row.duration_ms > 0 || running ? <Lasting ms={row.duration_ms} at={row.at_ms} running={running} /> : <span>–</span>}
-          <span class="muted">{row.started_ms > 0 && <Ago at={row.group === "ended" ? row.updated_ms || row.started_ms : row.started_ms} />}</span>
+          <span class="muted">{row.queued_ms !== null ? <Ago at={row.queued_ms} /> : row.started_ms > 0 && <Ago at={row.group === "ended" ? row.updated_ms || row.started_ms : row.started_ms} />}</span>
         </span>
         <span class="run-cost number">{row.cost_usd > 0 ? money(row.cost_usd) : <span class="muted">–</span>}</span>
         <span class="run-actions">
