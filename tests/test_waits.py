@@ -68,6 +68,7 @@ LISTED = {
     "fleet/workflow.py : result": "of a task that has ended",
     "fleet/workspace.py _clone: open": "a file that git wrote into a new clone",
     "fleet/workspace.py _keep_note: open": "a file in the worker's own directory",
+    "web/commands.py queue_command: Popen": "it has a time, unless its run is queued: then nobody waits for it",
     "web/server.py : wait": "until somebody ends the server",
     "web/static_files.py _read: open": "a file of this package",
     "web/stream.py : wait": "`asyncio.wait` around it has a time, and the end of the server ends it",
