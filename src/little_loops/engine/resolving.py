@@ -50,7 +50,7 @@ def lay_out(git: Git, place: WorktreePlace, commit: str) -> None:
     assert merges is not None, "only a run that resolves a branch is asked"
     if merges.is_begun:
         return
-    unlock_index(git, place.path)  # the worktree has what `setup` made: it is not made anew
+    unlock_index(git, place.path)  # the worktree is not created again: it has what `setup` made
     worktrees.add(git, place.origin, place.path, place.branch, commit)
     tree = merging.tree_with_conflicts(git, place.path, merges.base, merges.tip, commit)
     words = [*worktrees.WHOLE, "read-tree", "--reset", "-u", tree]

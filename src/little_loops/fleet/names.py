@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator
-from itertools import combinations
 
 WORKFLOW = "ll-run"
 RUNS_QUEUE = "ll-runs"
@@ -21,8 +19,8 @@ LOST = "lost"
 """The type of the error of a worker that does not hold the workspace."""
 REFUSED = "refused"
 """The type of the error of a worker that may not run the repository."""
-MOST_LABELS = 5
-"""A worker listens to one queue for each set of its labels."""
+CLAIM_QUEUE = "ll-claims"
+"""All workers listen to it: whoever is free takes the next run."""
 
 SCP_ADDRESS = re.compile(r"(?:[\w.-]+@)?(?P<host>[\w.-]+):(?P<path>(?!//).*)")
 
@@ -41,18 +39,6 @@ def workflow_id(repository: str, name: str) -> str:
 
 def workflow_prefix(repository: str) -> str:
     return f"ll/{repository_key(repository)}/"
-
-
-def claim_queue(labels: Iterable[str]) -> str:
-    """Return the queue on which a worker with all these labels is found."""
-    return ":".join(("ll-claims", *sorted(set(labels))))
-
-
-def claim_queues(labels: Iterable[str]) -> Iterator[str]:
-    """Yield the queues that a worker with these labels listens to."""
-    own = sorted(set(labels))
-    for count in range(len(own) + 1):
-        yield from map(claim_queue, combinations(own, count))
 
 
 def private_queue(worker: str) -> str:

@@ -61,10 +61,9 @@ class StartingPoint(NamedTuple):
 class FleetRuntime:
     """Carries out the runs of one repository on the workers of a fleet."""
 
-    def __init__(self, address: Address, source: StartingPoint, labels: Sequence[str] = ()) -> None:
+    def __init__(self, address: Address, source: StartingPoint) -> None:
         self._address = address.target
         self._source = source
-        self._labels = tuple(labels)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
@@ -131,7 +130,6 @@ class FleetRuntime:
             "name": name,
             "run": run,
             "loop": loop.to_dict(),
-            "labels": list(self._labels),
             **self._source._asdict(),
             "next": {"verb": "start", "context": dict(context or {}), "limits": limits._asdict()},
         }

@@ -48,7 +48,6 @@ class WorkerOptions(NamedTuple):
 
     repositories: tuple[str, ...]
     folder: str
-    labels: tuple[str, ...] = ()
     max_actions: int = 4
     heartbeat_s: float = 30.0
     skip_permissions: bool = False
@@ -296,7 +295,7 @@ async def serve(
         ),
         worker(names.private_queue(name), activities.prepare, activities.perform),
         worker(names.control_queue(name), activities.interrupt, activities.release),
-        *(worker(queue, activities.claim) for queue in names.claim_queues(options.labels)),
+        worker(names.CLAIM_QUEUE, activities.claim),
     ]
     async with AsyncExitStack() as stack:
         stack.push_async_callback(activities.close)

@@ -317,7 +317,7 @@ class RunWorkflow:
         held = await workflow.execute_activity(
             names.CLAIM,
             {"repository": self.given["repository"], "claim": self.claim},
-            task_queue=names.claim_queue(self.given["labels"]),
+            task_queue=names.CLAIM_QUEUE,
             start_to_close_timeout=AGREED,
             retry_policy=ONCE,
         )

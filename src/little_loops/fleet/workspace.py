@@ -106,15 +106,17 @@ class RunClone:
         return True
 
     def clone(self, url: str, commit: str) -> None:
-        """Clone the repository anew, at a commit. Raises `WorkspaceError`."""
+        """Replace the workspace by a new clone, at a commit. Raises `WorkspaceError`."""
         self._clone(url)
         self._git("checkout", "-q", "-B", self._branch, commit)
 
     def rebuild(
         self, url: str, checkpoint: str, claim: int, run_dir: str, store: str
     ) -> dict[str, Any] | None:
-        """Clone the repository anew, with the files of a checkpoint, and those of the run in
-        `run_dir` and `store`. Return the result that is stored in it, if any. Raises `LostClaim` if a later claim wrote it, `WorkspaceError`."""
+        """Replace the workspace by a new clone, with the files of a checkpoint, and those of the run in
+        `run_dir` and `store`. Return the result that is stored in it, if any.
+
+        Raises `LostClaim` if a later claim wrote it, `WorkspaceError`."""
         self._clone(url)
         self._git("fetch", "-q", "origin", checkpoint)
         trailers = self._check_claim(checkpoint, claim)
