@@ -1,5 +1,7 @@
-"""`ll-loop verify`: check a receipt against the files, the log and, with `--rerun`, the checks
-themselves."""
+"""`ll-loop verify`: check a receipt against the files, the log and, with `--rerun`, the checks.
+
+Not here: what is found, and in which words (`receipts.verification`).
+"""
 
 from __future__ import annotations
 

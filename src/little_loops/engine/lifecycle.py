@@ -565,7 +565,7 @@ def _redirect(loop: FSMLoop, root: str, place: str | None, services: Services) -
     `root`. If that cannot be done, it warns, unless `setup` of the worktree may have done it."""
     if place is None or place == root:
         return dict
-    from little_loops.trees.editables import INSTALL, StandIn  # few runs have worktrees
+    from little_loops.trees.python_paths import INSTALL, StandIn  # few runs have worktrees
 
     stand_in = StandIn.of(root, place)
     has_setup = loop.worktree is not None and loop.worktree.setup is not None

@@ -39,9 +39,9 @@ from little_loops.fsm.state import LoopState, Train
 from little_loops.reporting.observers import Observer
 from little_loops.system.user_state import state_home
 from little_loops.trees import merging, worktrees
-from little_loops.trees.editables import INSTALL, point_back
 from little_loops.trees.git import Git
 from little_loops.trees.merged_copies import CLEAN, MergedCopy
+from little_loops.trees.python_paths import INSTALL, point_back
 
 SAID = 200
 """How many characters of a check's last line are part of a reason."""

@@ -56,7 +56,8 @@ from little_loops.templates.render import TemplateError, Unresolved
 PASSED = (PASS, TARGET)
 NOT_PASSED = (FAIL, PROGRESS, STALL)
 """Verdicts that say something about a tree; errors and timeouts do not."""
-STALLING = {"goal": 3, "invariants": 3, "convergence": 3}
+DEFAULT_STALL_AFTER = {"goal": 3, "invariants": 3, "convergence": 3}
+"""The default of `stall_after` by paradigm; 0 for the others."""
 MAX_UNSETTLED = 3
 MAX_RESTORES = 3
 MAX_PATHS = 20
@@ -133,7 +134,7 @@ def stall_after(loop: FSMLoop, run: LoopState) -> int:
     given = run.limits.stall_after
     if given is None:
         given = loop.evidence.stall_after
-    return STALLING.get(loop.paradigm, 0) if given is None else given
+    return DEFAULT_STALL_AFTER.get(loop.paradigm, 0) if given is None else given
 
 
 # ── what is known ──────────────────────────────────────────────────────────────────────────────

@@ -18,7 +18,7 @@ from little_loops.light_typing import Final
 from little_loops.records import NamedTuple
 
 MOST_RESTARTS: Final = 3
-"""How often the train runs again because the user's branch has moved meanwhile."""
+"""How often the train runs again because the user's branch has moved: at most four runs in all."""
 MOVED: Final = "the branch moves faster than its check runs"
 
 

@@ -17,6 +17,7 @@ from little_loops.fsm.colour_codes import Uncoloured
 from little_loops.light_typing import AnyStr
 
 SHORTEST = 8
+"""A shorter value is shown: hiding it would hide ordinary words."""
 MASK = "***"
 ENDINGS = ("KEY", "TOKEN", "SECRET")
 PARTS = ("PASSWORD", "CREDENTIAL")

@@ -38,13 +38,6 @@ from little_loops.trees.content import CHUNK, READ, TOO_LARGE, Bounds, Intake
 from little_loops.trees.copy_git import CopyRepository
 from little_loops.trees.copy_plan import LONG_AGO_NS, Content, CopyLayout, CopyRoot, Planner
 from little_loops.trees.delivery import Delivery, what_a_commit_has
-from little_loops.trees.editables import (
-    INSTALL,
-    StandIn,
-    editable_paths,
-    point_back,
-    with_python_path,
-)
 from little_loops.trees.files import COPIES
 from little_loops.trees.git import REPOSITORY_VARIABLES, Git, is_inside
 from little_loops.trees.guard import Guarded
@@ -52,6 +45,13 @@ from little_loops.trees.installed import installed_in
 from little_loops.trees.modes import Modes
 from little_loops.trees.objects import object_id
 from little_loops.trees.placing import OpenDirectory
+from little_loops.trees.python_paths import (
+    INSTALL,
+    StandIn,
+    editable_paths,
+    point_back,
+    with_python_path,
+)
 from little_loops.trees.reading import read_objects
 from little_loops.trees.repository_files import GIT, REMOVE
 from little_loops.trees.restore import remove_caches

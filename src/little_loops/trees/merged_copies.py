@@ -18,10 +18,10 @@ from little_loops.trees.copies import CLEAN as CLEAN
 from little_loops.trees.copies import CopiedFiles
 from little_loops.trees.copy_git import CopyRepository
 from little_loops.trees.copy_plan import LONG_AGO_NS, CopyRoot, Planner
-from little_loops.trees.editables import StandIn
 from little_loops.trees.files import COPIES
 from little_loops.trees.git import REPOSITORY_VARIABLES, Git, is_inside
 from little_loops.trees.placing import OpenDirectory
+from little_loops.trees.python_paths import StandIn
 from little_loops.trees.rules import Rules
 from little_loops.trees.shadows import replace_path
 from little_loops.trees.store import TreeStore

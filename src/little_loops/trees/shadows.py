@@ -1,4 +1,4 @@
-"""Link directories into a copy or worktree, so that none of them leads back into the project.
+"""Link directories into a copy or worktree, and rewrite what in them leads back into the project.
 
 A directory in which nothing names the project is linked as a whole. Otherwise it becomes a shadow:
 a directory whose entries are linked one by one, with those files and links rewritten that lead back

@@ -30,10 +30,10 @@ from little_loops.system.files import PRIVATE_FOLDER, failure
 from little_loops.system.plain_files import open_plain
 from little_loops.system.user_state import cache_home, key_of
 from little_loops.trees import files as store_files
-from little_loops.trees.editables import WORKTREES
 from little_loops.trees.git import Git, GitOutput, is_inside
 from little_loops.trees.index_locks import WAIT_S, wait_until_gone
 from little_loops.trees.placing import OpenDirectory
+from little_loops.trees.python_paths import WORKTREES
 from little_loops.trees.repository_files import lock_of_index
 from little_loops.trees.rules import GITLINK
 from little_loops.trees.worktree_records import forget

@@ -37,7 +37,7 @@ def questions() -> list[Question]:
 
 
 def run_list(site: Site, query: Query) -> Mapping[str, Any]:
-    """Return a page of runs: the first with the current ones, each with up to 50 past ones."""
+    """Return a page of runs: the first with the current ones, each with up to `PAGE` past ones."""
     status = query.query.get("status", "")
     if status not in FILTERS:
         raise bad_request("`status` must be one of " + ", ".join(f"`{f}`" for f in FILTERS[1:]))

@@ -1,4 +1,4 @@
-"""The checks of `ll-loop doctor`: is everything installed that a run needs?
+"""The checks of `ll-loop doctor`: does this machine have what a run needs?
 
 Each check is a function of `CheckupInputs` that yields findings. A finding has an id that scripts
 can rely on, says what is wrong and why, and what to do about it. Nothing is written, no prompt is

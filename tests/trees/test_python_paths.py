@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from little_loops.system.user_state import key_of
-from little_loops.trees.editables import StandIn, editable_paths, point_back
+from little_loops.trees.python_paths import StandIn, editable_paths, point_back
 
 FINDER = """\
 MAPPING: dict[str, str] = {'one': '@/src/one', "two": "@/lib/two.py", 'x': '/elsewhere/x'}

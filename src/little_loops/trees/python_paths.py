@@ -1,9 +1,11 @@
-"""Let Python import a copy of the project where the project itself is installed in editable mode.
+"""Set `PYTHONPATH` so that Python imports a copy of the project, not the project it would find.
 
 `pip install -e .` lets an environment import a package from the project. In a clean copy or a
 worktree, a check would then judge the project's files instead of those beside it. An environment
 that is linked there is rewritten (`shadows`); any other is not ours to rewrite. Python searches
 `PYTHONPATH` first, so the directories of the copy or worktree go there.
+
+Not here: rewriting `*.pth` and `*.egg-link` in environments that are linked (`shadows`).
 """
 
 from __future__ import annotations
