@@ -59,7 +59,9 @@ def test_a_resume_that_is_queued_is_answered_at_once_and_listed_once(project):
             assert (row["group"], row["iteration"], row["archived_as"]) == ("queued", 2, None)
             assert row["error"] == "it waits for `holds`, which is running"
             assert listed(server) == [("limited", "queued")]
-            can = {each["verb"]: each["allowed"] for each in row["can"]}
+            assert [each["verb"] for each in row["can"]] == ["stop"]
+            detail = server.get("/api/runs/limited").json["run"]["can"]
+            can = {each["verb"]: each["allowed"] for each in detail}
             assert (can["stop"], can["resume"], can["tell"]) == (True, False, False)
             refused = server.get(f"/api/runs/{past}").json["run"]["can"]
             assert [each["allowed"] for each in refused if each["verb"] == "resume"] == [False]

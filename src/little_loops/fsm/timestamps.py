@@ -53,6 +53,7 @@ def _days_before(year: int) -> int:
     return past * 365 + past // 4 - past // 100 + past // 400 - DAYS_BEFORE_1970
 
 
+@lru_cache(maxsize=2048)  # cached, because lists of runs ask for the same ones again and again
 def wall_ms_of(stamp: str) -> int:
     """Return the time in milliseconds. Raises `ValueError`."""
     wall_ms = _as_written(stamp)

@@ -19,6 +19,7 @@ from little_loops.fsm.gates import open_gate
 from little_loops.fsm.plain import WrongShape, decode, encode
 from little_loops.fsm.state import Answer, LoopState, RunSummary
 from little_loops.light_typing import Any
+from little_loops.runs.layout import RunFiles
 from little_loops.system.files import Folder, to_json
 
 MAX_TEXT_BYTES = 8192
@@ -57,6 +58,12 @@ def read_answer(data: Folder, run: LoopState | RunSummary) -> Answer | None:
             f"`{data.place(name)}` is not an answer: {error}", "remove it, and answer again"
         ) from error
     return answer._replace(gate=open_gate(run) or answer.gate)
+
+
+def may_have_answer(files: RunFiles, run: RunSummary) -> bool:
+    """Return whether a file with an answer to the open gate seems to exist; opens nothing, because lists
+    have hundreds of runs."""
+    return os.path.lexists(os.path.join(files.data, _name_of(run)))
 
 
 def quoted_answer(answer: Answer) -> str:

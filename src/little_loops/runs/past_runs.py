@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 from little_loops.errors import StorageError
 from little_loops.records import NamedTuple
@@ -37,6 +37,15 @@ class _Listed(NamedTuple):
     stems: tuple[str, ...]
 
 
+class Gathered(NamedTuple):
+    """All past runs that can be read, each list newest first."""
+
+    runs: Sequence[PastRun] = ()
+    of_loop: Mapping[str, Sequence[PastRun]] = {}
+    newest: Mapping[str, str] = {}
+    """The newest stem of each name."""
+
+
 class PastRuns:
     """The past runs of a project; kept in memory, and up to date with every call."""
 
@@ -48,16 +57,20 @@ class PastRuns:
         self._offset = 0
         self._inode = 0
         self._from_files: dict[tuple[str, str], tuple[int, PastRun | None]] = {}
-        self._sorted: tuple[object, list[PastRun]] = (None, [])
+        self._gathered: tuple[object, Gathered] = (None, Gathered())
 
-    def all(self) -> list[PastRun]:
-        """Return all past runs that can be read, newest first."""
+    def gathered(self) -> Gathered:
+        """Return all past runs that can be read, arranged as lists need them."""
         self._read_index()
         self._list()
         state = (self._inode, self._offset, tuple(self._listed.items()))
-        if self._sorted[0] != state:
-            self._sorted = (state, self._gather())
-        return self._sorted[1]
+        if self._gathered[0] != state:
+            self._gathered = (state, _arranged(self._gather()))
+        return self._gathered[1]
+
+    def all(self) -> Sequence[PastRun]:
+        """Return all past runs that can be read, newest first."""
+        return self.gathered().runs
 
     def files(self, run: PastRun) -> RunFiles:
         return RunFiles(self._root, run.name, run.stem)
@@ -130,6 +143,15 @@ class PastRuns:
             known[place] = (self._listed[place[0]].mtime_ns, found.get(place))
         self._from_files = known
         return {place: run for place, (_, run) in known.items() if run is not None}
+
+
+def _arranged(runs: Sequence[PastRun]) -> Gathered:
+    of_loop: dict[str, list[PastRun]] = {}
+    newest: dict[str, str] = {}
+    for run in runs:
+        of_loop.setdefault(run.loop, []).append(run)
+        newest.setdefault(run.name, run.stem)
+    return Gathered(runs, of_loop, newest)
 
 
 def _stems(folder: str) -> tuple[str, ...]:

@@ -274,9 +274,9 @@ class Runs:
         if view.status != "needs_review" or view.summary is None:
             return None
         from little_loops.fsm.gates import open_gate  # few runs wait at a gate
-        from little_loops.runs.answers import read_answer
+        from little_loops.runs.answers import may_have_answer, read_answer
 
-        if open_gate(view.summary) is None:
+        if open_gate(view.summary) is None or not may_have_answer(view.files, view.summary):
             return None
         with suppress(StorageError), ExitStack() as stack:
             folder = folder_of(view.files)

@@ -21,6 +21,7 @@ from little_loops.terminal.summaries import clause_of, since
 from little_loops.web.security import Policy
 
 ANSWERS = ("approve", "reject")
+IN_LIST = ("stop", "resume", "approve", "reject")
 READ_ONLY = "the server was started with `--read-only`"
 NO_EDIT = "loop files cannot be changed here"
 
@@ -40,16 +41,23 @@ def abilities(
     *,
     is_newest: bool = True,
     answer: Answer | None = None,
+    in_list: bool = False,
 ) -> list[dict[str, Any]]:
     """Return what can be done with a run; more precisely if its machine is known.
 
     `is_newest`: no later run has its name. `answer`: what its gate has been answered already.
+    `in_list`: only what a row of a list offers, because there may be hundreds.
     """
-    refused = {verb: check(view, machine, is_newest) for verb, check in CHECKS.items()}
+    refused = {
+        verb: check(view, machine, is_newest)
+        for verb, check in CHECKS.items()
+        if not in_list or verb in IN_LIST
+    }
     if answer is not None:
         too_late = refusals.already_answered(view.name, answer)
         refused |= dict.fromkeys(ANSWERS, too_late)
-    return [can(verb, _refusal(policy, verb, why)) for verb, why in refused.items()]
+    found = [(verb, _refusal(policy, verb, why)) for verb, why in refused.items()]
+    return [can(verb, why) for verb, why in found if why is None or not in_list]
 
 
 def _refusal(policy: Policy, verb: str, found: Refusal | None) -> Refusal | None:

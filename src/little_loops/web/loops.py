@@ -67,15 +67,12 @@ def _rows(site: Site, project: Project) -> list[dict[str, Any]]:
 
 def _by_loop(
     project: Project,
-) -> tuple[dict[str, list[PastRun]], dict[str, list[RunView]]]:
+) -> tuple[Mapping[str, Sequence[PastRun]], Mapping[str, Sequence[RunView]]]:
     """Return the past and the current runs of each loop, the newest first."""
-    past: dict[str, list[PastRun]] = {}
-    for run in project.past.all():
-        past.setdefault(run.loop, []).append(run)
     current: dict[str, list[RunView]] = {}
     for view in project.current():
         current.setdefault(view.loop, []).append(view)
-    return past, current
+    return project.past.gathered().of_loop, current
 
 
 def _row(
@@ -243,7 +240,7 @@ def loop_charts(site: Site, query: Query) -> Mapping[str, Any]:
         if each.path is not None and os.path.basename(each.path) == key.file
     ]
     name = names[0] if names else key.file
-    runs = [run for run in project.past.all() if run.loop == name]
+    runs = project.past.gathered().of_loop.get(name, ())
     if not names and not runs:
         raise not_found("unknown_loop", f"there is no loop `{name}`, and no run of it")
     shown = [ending(project, run) for run in runs[: query.number("last", CHARTED, 2000)]]

@@ -49,8 +49,9 @@ def row(
     machine: FSMLoop | None = None,
     *,
     is_newest: bool = True,
+    in_list: bool = True,
 ) -> dict[str, Any]:
-    """Return a run as a row of a list."""
+    """Return a run as a row of a list; not `in_list`, with everything that cannot be done, and why."""
     summary, now = view.summary, now_ms()
     is_queued = view.status == "queued"
     texts, group = project.runs.texts(view), group_of(view)
@@ -91,7 +92,9 @@ def row(
         "forked_from": _fork(view),
         "has_children": project.runs.has_children(view),
         "seq": summary.seq if summary else None,
-        "can": abilities(policy, view, machine, is_newest=is_newest, answer=answer),
+        "can": abilities(
+            policy, view, machine, is_newest=is_newest, answer=answer, in_list=in_list
+        ),
     }
 
 

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from itertools import groupby
 
 from little_loops.errors import LittleLoopsError
 from little_loops.fsm.ledger import account
 from little_loops.light_typing import TYPE_CHECKING, Any
+from little_loops.records import NamedTuple
 from little_loops.runs.history_index import PastRun
-from little_loops.runs.layout import stem_order
+from little_loops.runs.layout import RunFiles, stem_order
 from little_loops.runs.view import RunView
 from little_loops.spending.ledger import read as read_ledger
+from little_loops.terminal.durations import now_ms
 from little_loops.web.errors import bad_request
 from little_loops.web.questions import Query, Question
-from little_loops.web.rows import GROUPS, row
+from little_loops.web.rows import GROUPS, group_of, page_word, row
 
 if TYPE_CHECKING:
     from little_loops.web.site import Project, Site
@@ -27,9 +31,35 @@ DAY_MS = 86_400_000
 FILTERS = ("", "waiting", "running", "queued", "ended", "completed", "failed", "interrupted")
 OF_PAST = ("", "ended", "completed", "failed", "interrupted")
 MOST_EAST = 24 * 60
+LONGEST_TEXT = 200
 
-Wanted = Callable[[str, str, int], bool]
-"""Whether a run with this loop, status and start is wanted."""
+
+class Listed(NamedTuple):
+    """What filters and orders look at; a current run and a past one have the same."""
+
+    name: str
+    stem: str
+    run: str
+    loop: str
+    status: str
+    reason: str | None
+    state: str
+    started_ms: int
+    ran_ms: int
+    cost_usd: float
+
+
+Wanted = Callable[[Listed | PastRun], bool]
+Measure = Callable[[Listed | PastRun], float]
+Place = tuple["Project", PastRun]
+
+SORTS: Mapping[str, Measure] = {
+    "": lambda run: 0,
+    "oldest": lambda run: -run.started_ms,
+    "longest": lambda run: run.ran_ms,
+    "costliest": lambda run: run.cost_usd,
+}
+"""By what runs are sorted, the largest first; those that are equal, the newest first."""
 
 
 def questions() -> list[Question]:
@@ -38,45 +68,81 @@ def questions() -> list[Question]:
 
 def run_list(site: Site, query: Query) -> Mapping[str, Any]:
     """Return a page of runs: the first with the current ones, each with up to `PAGE` past ones."""
-    status = query.query.get("status", "")
-    if status not in FILTERS:
-        raise bad_request("`status` must be one of " + ", ".join(f"`{f}`" for f in FILTERS[1:]))
+    status = _one_of(query, "status", FILTERS)
+    measure = SORTS[_one_of(query, "sort", tuple(SORTS))]
     wanted = _wanted(query, status)
     before = query.query.get("before", "")
-    past = _past(site, wanted) if status in OF_PAST else []
-    start = _after(past, before)
+    past = _past(site, wanted, measure) if status in OF_PAST else []
+    start = _after(past, before, measure)
     shown = past[start : start + PAGE]
-    newest = _newest(site)
     more = start + PAGE < len(past)
     return {
         "schema": 1,
-        "current": [] if before else _current(site, status, wanted),
-        "past": list(_past_rows(site, shown, newest)),
+        "current": [] if before else _current(site, status, wanted, measure),
+        "past": list(_past_rows(site, shown)),
         "total": len(past),
-        "next": _mark(shown[-1]) if more else None,
+        "next": _mark(shown[-1], measure) if more else None,
         "cost": cost_totals(site, query.number("zone", _own_zone(), MOST_EAST)),
-        "loops": sorted(
-            {run.loop for _, run in past}
-            | {entry.name for project in site.projects for entry in project.loops.entries()}
-        ),
+        "loops": _loops(site),
     }
 
 
-def _wanted(query: Query, status: str) -> Wanted:
-    """Return whether a run matches the filters of the query."""
-    loop, day = query.query.get("loop", ""), query.query.get("day", "")
-    first_ms = _day_start(day, query.number("zone", 0)) if day else None
+def _one_of(query: Query, name: str, known: Sequence[str]) -> str:
+    """Return a word of the query. Raises `ApiError` if it is none of these; the first is no word."""
+    word = query.query.get(name, "")
+    if word not in known:
+        raise bad_request(
+            f"`{name}` must be one of " + ", ".join(f"`{each}`" for each in known[1:])
+        )
+    return word
 
-    def is_wanted(of_loop: str, of_status: str, started_ms: int) -> bool:
-        in_day = first_ms is None or first_ms <= started_ms < first_ms + DAY_MS
-        is_status = status in ("", "ended", "waiting", "running", "queued") or of_status == status
-        return in_day and is_status and (not loop or of_loop == loop)
+
+def _loops(site: Site) -> list[str]:
+    """Return the names of all loops, also of those of which only runs are left."""
+    names: set[str] = set()
+    for project in site.projects:
+        names.update(project.past.gathered().of_loop)
+        names.update(entry.name for entry in project.loops.entries())
+    return sorted(names)
+
+
+# ── filters ────────────────────────────────────────────────────────────────────────────────────
+
+
+def _wanted(query: Query, status: str) -> Wanted | None:
+    """Return whether a run matches the filters of the query; None if there are none."""
+    loop, day = query.query.get("loop", ""), query.query.get("day", "")
+    words = query.query.get("text", "")[:LONGEST_TEXT].casefold().split()
+    first_ms = _day_start(day, query.number("zone", 0)) if day else None
+    is_status = status in ("completed", "failed", "interrupted")
+    if not (loop or words or is_status) and first_ms is None:
+        return None
+
+    def is_wanted(run: Listed | PastRun) -> bool:
+        if (loop and run.loop != loop) or (is_status and run.status != status):
+            return False
+        if first_ms is not None and not first_ms <= run.started_ms < first_ms + DAY_MS:
+            return False
+        return not words or _has_words(run, words)
 
     return is_wanted
 
 
+def _has_words(run: Listed | PastRun, words: Sequence[str]) -> bool:
+    """Return whether each of these words is somewhere in what a list shows of a run."""
+    shown = (run.name, run.loop, run.run, run.stem, run.state, _word(run.status, run.reason))
+    text = "\n".join(shown).casefold()
+    return all(word in text for word in words)
+
+
+@lru_cache(maxsize=256)  # thousands of runs have the same few endings
+def _word(status: str, reason: str | None) -> str:
+    return page_word(RunView(RunFiles("", ""), status, reason))
+
+
 def _day_start(day: str, zone: int) -> int:
-    """Return when a day begins in a zone, given in minutes east of UTC. Raises `ApiError`."""
+    """Return the first millisecond of a day in a zone, given in minutes east of UTC. Raises
+    `ApiError`."""
     try:
         start = datetime.strptime(day, "%Y-%m-%d").replace(tzinfo=UTC)
     except ValueError:
@@ -84,74 +150,98 @@ def _day_start(day: str, zone: int) -> int:
     return int(start.timestamp() * 1000) - zone * 60_000
 
 
-def _past(site: Site, wanted: Wanted) -> list[tuple[Project, PastRun]]:
-    """Return the past runs that match, newest first, without those that are queued to continue."""
-    found = []
+# ── past runs ──────────────────────────────────────────────────────────────────────────────────
+
+
+def _past(site: Site, wanted: Wanted | None, measure: Measure) -> Sequence[Place]:
+    """Return the past runs that match, in order, without those that are queued to continue."""
+    found: list[Place] = []
     for project in site.projects:
         queued = {(view.name, view.files.stem) for view in project.queued()}
         found += [
             (project, run)
             for run in project.past.all()
-            if wanted(run.loop, run.status, run.started_ms) and (run.name, run.stem) not in queued
+            if (wanted is None or wanted(run)) and (not queued or run.place not in queued)
         ]
-    if len(site.projects) > 1:
-        found.sort(key=lambda each: stem_order(each[1].stem), reverse=True)
+    if len(site.projects) > 1 or measure is not SORTS[""]:
+        found.sort(key=lambda place: _rank(place, measure), reverse=True)
     return found
 
 
-def _mark(place: tuple[Project, PastRun]) -> str:
+def _rank(place: Place, measure: Measure) -> tuple[float, tuple[str, int], str, str]:
+    """Return what the order of past runs goes by: no two have the same."""
     project, run = place
-    return f"{project.key}:{run.name}~{run.stem}"
+    return measure(run), stem_order(run.stem), run.name, project.key
 
 
-def _after(past: list[tuple[Project, PastRun]], mark: str) -> int:
-    """Return where the page after a mark begins; if its run is gone, by its time."""
+def _mark(place: Place, measure: Measure) -> str:
+    """Return the mark of a run, after which the next page begins."""
+    project, run = place
+    return f"{measure(run)!r}:{project.key}:{run.name}~{run.stem}"
+
+
+def _after(past: Sequence[Place], mark: str, measure: Measure) -> int:
+    """Return where the page after a mark begins, even if the run of the mark is gone."""
     if not mark:
         return 0
-    stem = stem_order(mark.rpartition("~")[2])
-    for number, place in enumerate(past):
-        if _mark(place) == mark:
-            return number + 1
-        if stem_order(place[1].stem) < stem:
-            return number
-    return len(past)
+    value, _, place = mark.partition(":")
+    key, _, run = place.partition(":")
+    name, _, stem = run.rpartition("~")
+    try:
+        last = float(value), stem_order(stem), name, key
+    except ValueError:
+        raise bad_request("`before` must be the `next` of another page") from None
+    return bisect_left(past, True, key=lambda each: _rank(each, measure) < last)
 
 
-def _newest(site: Site) -> set[tuple[str, str, str]]:
-    """Return the newest past run of each name that has no current run."""
-    found: dict[tuple[str, str], str] = {}
-    for project in site.projects:
-        for run in project.past.all():
-            found.setdefault((project.key, run.name), run.stem)
-    return {(*place, stem) for place, stem in found.items()}
-
-
-def _past_rows(
-    site: Site, shown: list[tuple[Project, PastRun]], newest: set[tuple[str, str, str]]
-) -> Iterator[dict[str, Any]]:
+def _past_rows(site: Site, shown: Sequence[Place]) -> Iterator[dict[str, Any]]:
     """Yield the rows of past runs, without those that were deleted meanwhile."""
     for project, places in groupby(shown, key=lambda place: place[0]):
         files = [project.past.files(run) for _, run in places]
+        newest = project.past.gathered().newest
         for view in project.runs.views(files):
-            is_newest = (project.key, view.files.name, view.files.stem or "") in newest
+            is_newest = newest.get(view.files.name) == view.files.stem
             yield row(site.policy, project, view, is_newest=is_newest)
 
 
-def _current(site: Site, status: str, wanted: Wanted) -> list[dict[str, Any]]:
+# ── current runs ───────────────────────────────────────────────────────────────────────────────
+
+
+def _current(
+    site: Site, status: str, wanted: Wanted | None, measure: Measure
+) -> list[dict[str, Any]]:
     """Return the current runs that match: waiting for the user first, then running, then queued."""
-    found = [
-        row(site.policy, project, view)
-        for project in site.projects
-        for view in project.current()
-        if _is_wanted_now(view, wanted)
-    ]
-    if status in GROUPS:
-        found = [each for each in found if each["group"] == status]
-    return sorted(found, key=lambda each: (GROUPS.index(each["group"]), -each["updated_ms"]))
+    is_plain = wanted is None and measure is SORTS[""]
+    found = []
+    for project in site.projects:
+        for view in project.current():
+            group = group_of(view)
+            if status in GROUPS and group != status:
+                continue
+            # Most readers ask for all of them, in the usual order.
+            listed = None if is_plain else _listed(view)
+            if listed is None or wanted is None or wanted(listed):
+                size = 0 if listed is None else measure(listed)
+                rank = (-GROUPS.index(group), size, view.updated_ms)
+                found.append((rank, row(site.policy, project, view)))
+    found.sort(key=lambda each: each[0], reverse=True)
+    return [each for _, each in found]
 
 
-def _is_wanted_now(view: RunView, wanted: Wanted) -> bool:
-    return wanted(view.loop, view.status, view.started_ms)
+def _listed(view: RunView) -> Listed:
+    summary = view.summary
+    return Listed(
+        view.name,
+        view.files.stem or "",
+        summary.run if summary else "",
+        view.loop,
+        view.status,
+        view.reason,
+        summary.current_state if summary else "",
+        view.started_ms,
+        view.ran_ms(now_ms()),
+        summary.cost_usd if summary else 0,
+    )
 
 
 # ── cost ───────────────────────────────────────────────────────────────────────────────────────

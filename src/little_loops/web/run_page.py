@@ -72,7 +72,8 @@ def is_newest(found: FoundRun) -> bool:
 
 
 def run_row(site: Site, found: FoundRun, machine: FSMLoop | None = None) -> dict[str, Any]:
-    return row(site.policy, found.project, found.view, machine, is_newest=is_newest(found))
+    project, view = found
+    return row(site.policy, project, view, machine, is_newest=is_newest(found), in_list=False)
 
 
 def run_detail(site: Site, query: Query) -> Mapping[str, Any]:
