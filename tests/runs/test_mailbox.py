@@ -6,8 +6,9 @@ import os
 
 import pytest
 
+from little_loops.errors import UsageError
 from little_loops.fsm.state import Note
-from little_loops.runs.mailbox import discard, post, posted, take_back, unread
+from little_loops.runs.mailbox import MAX_NOTE_BYTES, discard, post, posted, take_back, unread
 from little_loops.system.files import Folder
 
 
@@ -37,6 +38,15 @@ def test_a_note_is_read_until_it_is_discarded(data, tmp_path):
     assert (tmp_path / "mail" / f"{note}.txt").stat().st_mode & 0o777 == 0o600
     discard(data, [Note(note, "be brief")])
     assert (posted(data), unread(data, ())) == ([], ())
+
+
+def test_the_longest_note_is_delivered_and_a_longer_or_empty_one_refused(data):
+    longest = "x" * MAX_NOTE_BYTES
+    note = post(data, longest)
+    for text in (longest + "x", " \n"):
+        with pytest.raises(UsageError, match="the note is "):
+            post(data, text)
+    assert unread(data, ()) == (Note(note, longest),)
 
 
 def test_a_note_that_is_recorded_already_is_removed_and_not_read_again(data):

@@ -268,6 +268,13 @@ def test_the_page_is_public_and_may_load_nothing_from_elsewhere(server):
     assert nonce not in again.headers["content-security-policy"]
 
 
+@pytest.mark.parametrize(
+    "host", ["localhost", "LocalHost:80", "127.0.0.1:65535", "[::1]", "[::1]:8080"]
+)
+def test_it_answers_to_each_name_of_this_computer(server, host):
+    assert server.send("GET", "/", {"Host": host}).status == 200
+
+
 def test_output_is_text_and_masked(server):
     reply = server.get("/api/runs/quick/steps/1/output")
     assert reply.headers["content-type"] == JSON

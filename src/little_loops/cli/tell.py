@@ -14,7 +14,14 @@ from little_loops.fsm.evidence import has_agent
 from little_loops.fsm.state import UNFINISHED
 from little_loops.runs import refusals
 from little_loops.runs.folders import data_of
-from little_loops.runs.mailbox import MAX_NOTE_BYTES, MOST_WAITING, post, posted, take_back
+from little_loops.runs.mailbox import (
+    MAX_NOTE_BYTES,
+    MOST_WAITING,
+    checked_note,
+    post,
+    posted,
+    take_back,
+)
 from little_loops.runs.project import find_project
 from little_loops.runs.reading import Runs
 from little_loops.runs.stored_run import find
@@ -31,7 +38,7 @@ class TellArgs(
     examples=(("ll-loop tell fix-tests 'leave src/legacy alone'", "for its next agent turn"),),
 ):
     loop: str = operand("a loop's name, or NAME@ID")
-    text: str = operand("the note, at most 8 KiB")
+    text: str = operand(f"the note, at most {MAX_NOTE_BYTES >> 10} KiB")
     fleet: str | None = FLEET
     local: bool = LOCAL
 
@@ -39,7 +46,7 @@ class TellArgs(
 def main(argv: Sequence[str]) -> int:
     """Run `ll-loop tell`: leave the note for the run's next agent, and return 0."""
     args = TellArgs.read(argv)
-    text = _checked_text(args.text)
+    text = checked_note(args.text)
     root = find_project(os.getcwd())
     if (address := fleet_of(args, root)) is not None:
         from little_loops.cli.on_fleet import tell_run  # few users have a fleet
@@ -57,18 +64,6 @@ def main(argv: Sequence[str]) -> int:
     elif not args.quiet:
         say(f"{name}: the next agent turn will get this note")
     return OK
-
-
-def _checked_text(text: str) -> str:
-    """Return the note without surrounding blanks; raise `UsageError` if it is empty or too long."""
-    if not text.strip():
-        raise UsageError("the note is empty")
-    if len(text.encode("utf-8", "replace")) > MAX_NOTE_BYTES:
-        raise UsageError(
-            f"the note is longer than {MAX_NOTE_BYTES} bytes",
-            "put it into a file in the project, and name that",
-        )
-    return text.strip()
 
 
 def _checked_run(runs: Runs, name: str) -> RunView:

@@ -19,7 +19,7 @@ from contextlib import suppress
 
 from little_loops.errors import StoreError
 from little_loops.fsm.evidence import tampering_of
-from little_loops.fsm.schema import Evidence
+from little_loops.fsm.schema import KILL_GRACE_S, Evidence
 from little_loops.fsm.scope import overlaps
 from little_loops.fsm.state import Blame
 from little_loops.light_typing import Any, Final
@@ -105,7 +105,7 @@ def settle(project: str, environ: Mapping[str, str], new_run: str) -> Iterator[S
     except StoreError:
         return  # no run can have a store there: the new one says so, if it needs one
     for turn in _interrupted(files, project):
-        sweep(turn.rules.run)
+        sweep(turn.rules.run, (), KILL_GRACE_S)
         store = TreeStore.open(project, state_home(environ), find_git(project, environ))
         found = _settle(store, turn, new_run, environ)
         forget(files, turn.rules.run)

@@ -36,6 +36,7 @@ from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import UNFINISHED, Answer, Limits, LoopState, Result
 from little_loops.light_typing import Any, TypeVar
 from little_loops.records import NamedTuple
+from little_loops.runs.mailbox import checked_note
 from little_loops.runs.refusals import nothing_to_resume
 from little_loops.system.clock import wall_ms
 
@@ -195,6 +196,7 @@ class FleetRuntime:
 
     def tell(self, name: str, text: str) -> None:
         self._needed(name)
+        text = checked_note(text)
         note = {"id": f"{wall_ms():013}-{os.urandom(4).hex()}", "text": text}
         self._call(self._handle(name).signal("tell", note))
 

@@ -600,13 +600,18 @@ def _handle_signal_line(builder: StepBuilder) -> Command:
     """Hand off, stop, or continue as with an error, as the action's signal line requires."""
     line = builder.run.signal_line
     assert line is not None, "there is a signal line to obey"
-    if line.type == "handoff":
-        from little_loops.fsm.handoffs import hand_off  # most actions hand nothing off
+    match line.type:
+        case "handoff":
+            from little_loops.fsm.handoffs import hand_off  # most actions hand nothing off
 
-        return hand_off(builder, line.payload) or _act(builder)
-    if line.type == "stop":
-        return EndLeftovers(endings.STOPPED._replace(message=line.payload))
-    return _route(builder, Judgement(ERROR, line.payload or "the action printed FATAL_ERROR"))
+            return hand_off(builder, line.payload) or _act(builder)
+        case "stop":
+            return EndLeftovers(endings.STOPPED._replace(message=line.payload))
+        case "error":
+            why = line.payload or "the action printed FATAL_ERROR"
+            return _route(builder, Judgement(ERROR, why))
+        case other:
+            raise AssertionError(f"the machine does nothing about the signal `{other}`")
 
 
 def _judge_or_ask(builder: StepBuilder, judged: Judgement | Judge) -> Command:

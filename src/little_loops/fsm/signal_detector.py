@@ -83,10 +83,13 @@ class SignalPattern:
         return DetectedSignal(self.name, payload if payload is None else payload.strip(), match[0])
 
 
-BUILT_IN = tuple(
-    SignalPattern(kind, rf"^[ \t]*{marker}:[ \t]*(.*)") for marker, kind in SIGNALS.items()
-)
-HANDOFF_SIGNAL, ERROR_SIGNAL, STOP_SIGNAL = BUILT_IN
+_PATTERNS = {
+    kind: SignalPattern(kind, rf"^[ \t]*{marker}:[ \t]*(.*)") for marker, kind in SIGNALS.items()
+}
+BUILT_IN = tuple(_PATTERNS.values())
+HANDOFF_SIGNAL = _PATTERNS["handoff"]
+ERROR_SIGNAL = _PATTERNS["error"]
+STOP_SIGNAL = _PATTERNS["stop"]
 
 
 class SignalDetector:

@@ -1,6 +1,7 @@
 """The built-in signal lines: the marker at the start of a line, and the type of signal.
 
-The stream scanner, the library's detector and the machine all use this table.
+The stream scanner, the library's detector and the machine all use this table. What each type does
+to a run: `_handle_signal_line` in `machine`.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from little_loops.system.process_table import SYSTEM
 
 class Holder(NamedTuple):
     """A run that holds its name and its scope, or is queued for them. `outer`: the enclosing
-    runs."""
+    runs, `host`: the name of the computer (elsewhere in the code, a host is an agent program)."""
 
     name: str
     pid: int

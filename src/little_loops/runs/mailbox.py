@@ -5,6 +5,8 @@
 A note is a file that is renamed into place. The runner of the run, the only writer of its log,
 records the note first and removes the file then. Killed between the two, the next runner finds a
 note that is recorded already, and removes it. Names sort by time.
+
+Not here: the notes that an agent hands to the next one (`engine.action_process`).
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-from little_loops.errors import StorageError
+from little_loops.errors import StorageError, UsageError
 from little_loops.fsm.state import Note
 from little_loops.runs.layout import MAIL
 from little_loops.system.clock import wall_ms
@@ -25,8 +27,22 @@ MOST_WAITING = 20
 _NAME = re.compile(r"([0-9]{13}-[0-9a-f]{8})\.txt")
 
 
+def checked_note(text: str) -> str:
+    """Return the note without surrounding blanks; raise `UsageError` if it is empty or too long."""
+    if not text.strip():
+        raise UsageError("the note is empty")
+    if len(text.encode("utf-8", "replace")) > MAX_NOTE_BYTES:
+        raise UsageError(
+            f"the note is longer than {MAX_NOTE_BYTES} bytes",
+            "put it into a file in the project, and name that",
+        )
+    return text.strip()
+
+
 def post(data: Folder, text: str) -> str:
-    """Put a note into the mailbox, flushed to the disk. Return its id."""
+    """Put a note into the mailbox, flushed to the disk. Return its id. Raises `UsageError` if it is
+    one that no runner would deliver."""
+    text = checked_note(text)
     note = f"{wall_ms():013}-{os.urandom(4).hex()}"
     with data.make(MAIL) as mail:
         mail.replace(_file(note), text.encode("utf-8", "replace"), f".{note}.tmp", sync=True)

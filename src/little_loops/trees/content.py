@@ -10,7 +10,8 @@ from little_loops.records import NamedTuple
 from little_loops.trees.git import Git, Interrupted
 from little_loops.trees.objects import PackWriter, object_id
 
-MAX_FILE_BYTES = 50 << 20
+MAX_FILE_BYTES = 50 << 20  # said in docs/explanation/proof.md
+"""A larger file is recorded by its size and hash, and cannot be restored."""
 MAX_NEW_BYTES = 500 << 20
 CHUNK = 1 << 20
 ATTEMPTS = 3

@@ -28,7 +28,7 @@ OLDEST = (2, 25)
 DEADLINE_S = 600.0
 READING_S = 60.0
 """How long one reading command may take in the user's repository; they usually take milliseconds."""
-KILL_GRACE_S = 2.0
+GIT_GRACE_S = 2.0
 COMPLAINT_CHARS = 400
 # Older versions ignore GIT_CONFIG_GLOBAL; a home that does not exist has no configuration.
 NOWHERE = "/nonexistent"
@@ -216,7 +216,7 @@ class Git(NamedTuple):
                 stderr=err.extend,
                 deadline_s=max(left_s, 0.0),
                 stop=self.stop,
-                stop_plan=((SIGTERM, KILL_GRACE_S),),
+                stop_plan=((SIGTERM, GIT_GRACE_S),),
             )
         except process.CannotStart as error:
             raise StoreError(f"cannot start git: {error.reason}") from error

@@ -17,7 +17,7 @@ from little_loops.records import NamedTuple
 from little_loops.web.errors import ApiError
 
 API = "/api/"
-HOST = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?", re.IGNORECASE)
+OUR_NAMES = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?", re.IGNORECASE)
 READING = ("GET", "HEAD")
 EDITED = re.compile(r"/api/loops(/[^/]+/(source|preview|convert))?")
 """Routes that change loop files, or show how they would be changed."""
@@ -79,7 +79,7 @@ def _is_api(path: str) -> bool:
 
 def _wrong_host(headers: Mapping[str, str]) -> ApiError | None:
     host = headers.get("host", "")
-    if HOST.fullmatch(host):
+    if OUR_NAMES.fullmatch(host):
         return None
     return ApiError(
         421,
