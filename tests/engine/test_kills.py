@@ -11,6 +11,7 @@ import time
 import psutil
 import pytest
 
+from little_loops.runs.layout import MOVING
 from tests.project import Project, chain, numbers, until
 
 KILLS = 10
@@ -37,7 +38,7 @@ def kill_at_random(project: Project, seed: int, most: int) -> None:
         (project.root / "trace").unlink(missing_ok=True)
         finished += 1
         while past_runs(project) < finished:  # a kill may also come after all is done
-            with project.started("resume" if log_size(project) else "run", "chain") as child:
+            with project.started("resume" if is_begun(project) else "run", "chain") as child:
                 await_random_moment(project, child, dice)
                 if child.poll() is None:
                     os.killpg(child.pid, signal.SIGKILL)
@@ -45,6 +46,13 @@ def kill_at_random(project: Project, seed: int, most: int) -> None:
             project.end_actions()
             assert_state_reads(project)
         assert_whole_story(project)
+
+
+def is_begun(project: Project) -> bool:
+    """Whether a run has recorded anything; of one killed on its way to the history, the log may be
+    there already."""
+    moving = project.running("chain", MOVING)
+    return log_size(project) > 0 or os.path.lexists(moving)
 
 
 def past_runs(project: Project) -> int:
