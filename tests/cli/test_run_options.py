@@ -148,6 +148,15 @@ def test_the_run_keeps_the_model_it_was_given(project: Project):
     assert all("Bash" in call for call in calls), "the same agent keeps its other options"
 
 
+ABOVE = """\
+name: above
+initial: start
+states:
+  start: {loop: ask, next: done}
+  done: {terminal: true}
+"""
+
+
 @pytest.mark.parametrize(
     ("name", "error"),
     [
@@ -157,9 +166,11 @@ def test_the_run_keeps_the_model_it_was_given(project: Project):
 )
 def test_an_agent_that_will_not_do(project: Project, name, error):
     project.loop("ask", PROMPT.replace("Do it, action_type: prompt", "/port it"))
-    said = project.ll("run", "ask", "--host", name)
-    assert said.returncode == 2
-    assert error in said.stderr
+    project.loop("above", ABOVE)
+    for loop in ("ask", "above"):
+        said = project.ll("run", loop, "--host", name)
+        assert said.returncode == 2
+        assert error in said.stderr
 
 
 # ── an unfinished run ──────────────────────────────────────────────────────────────────────────

@@ -328,10 +328,11 @@ def test_its_turn_is_in_the_ledger_and_in_the_receipt(judged):
     ]
 
 
-def test_a_program_without_a_mode_that_only_reads_is_refused(judged):
+@pytest.mark.parametrize("verb", ["validate", "run"])
+def test_a_program_without_a_mode_that_only_reads_is_refused(judged, verb):
     own = 'host: {name: command, command: [my-agent, "{prompt}"]}'
     judged.loop("fix", LOOP.replace("host: codex", own))
-    refused = judged.ll("validate", "fix", env=environ(judged))
+    refused = judged.ll(verb, "fix", env=environ(judged))
     assert refused.returncode == 2
     assert "`command` cannot judge, because it has no mode in which it can only read" in (
         refused.stdout + refused.stderr

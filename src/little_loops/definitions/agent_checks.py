@@ -1,4 +1,4 @@
-"""Check a loop's agent actions: options of hosts, and data in slash commands.
+"""Check a loop's agents: options of hosts, data in slash commands, and judges.
 
 These checks read host modules and command files, which the pure checks of a definition cannot.
 """
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 
 def agent_problems(definition: Definition, root: str) -> tuple[Problem, ...]:
-    """Return the problems with all agent actions of a valid loop."""
+    """Return the problems with the agents that act or judge in a valid loop, each once; without those
+    in loops that its states start."""
     assert definition.loop is not None, "only a valid loop has agents"
     loop, places = unfolded(definition.loop, definition.places)
     definition = definition._replace(loop=loop, places=places)

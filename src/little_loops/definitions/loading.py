@@ -160,7 +160,7 @@ def _settled(definition: Definition, root: str) -> FSMLoop:
 
 
 def _problems_of_agents(definition: Definition, root: str) -> tuple[Problem, ...]:
-    """Return the problems with all agent actions of a loop, and of those that its states start."""
+    """Return the problems with the agents of a valid loop, and of those that its states start."""
     problems = _agent_problems(definition, root)
     for child in definition.children.values():
         problems += _problems_of_agents(child, root)
@@ -168,25 +168,33 @@ def _problems_of_agents(definition: Definition, root: str) -> tuple[Problem, ...
 
 
 def with_host(found: LoopFile, given: Mapping[str, str], root: str) -> LoopFile:
-    """Return the loop with another agent program (`name`) or `model`.
+    """Return the loop, and those that its states start, with another agent program (`name`) or
+    `model`. The definition stays as it was written.
 
-    A state's own `host` is kept. Raises `DefinitionError` if the options do not fit the program.
+    A state's own `host` is kept. Raises `DefinitionError` if one of the loops does not fit the
+    program.
     """
     if not given:
         return found
-    loop = _given_host(found.loop, given)
-    definition = found.definition._replace(loop=loop)
-    problems = [each for each in _agent_problems(definition, root) if each.severity == "error"]
+    definition = _definition_given(found.definition, given)
+    problems = [each for each in _problems_of_agents(definition, root) if each.severity == "error"]
     if problems:
         raise DefinitionError(problems)
-    return found._replace(loop=loop)
+    return found._replace(loop=_given_host(found.loop, given))
+
+
+def _definition_given(definition: Definition, given: Mapping[str, str]) -> Definition:
+    """Return what has to be checked if the loops get another agent program or model."""
+    assert definition.loop is not None, "only a valid loop has agents"
+    children = {name: _definition_given(each, given) for name, each in definition.children.items()}
+    return definition._replace(loop=_given_host(definition.loop, given), children=children)
 
 
 def _agent_problems(definition: Definition, root: str) -> tuple[Problem, ...]:
-    """Return the problems with the agent actions of a valid loop."""
-    loop = definition.loop
-    assert loop is not None, "only a valid loop has agents"
-    if not Filling(unfolded(loop, definition.places).loop).agents:
+    """Return the problems with the agents of a valid loop itself."""
+    assert definition.loop is not None, "only a valid loop has agents"
+    loop = unfolded(definition.loop, definition.places).loop
+    if not Filling(loop).agents and all(state.judge is None for state in loop.states.values()):
         return ()
     from little_loops.definitions.agent_checks import agent_problems  # others pay nothing for it
 
