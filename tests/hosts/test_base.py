@@ -102,6 +102,12 @@ def test_an_agent_is_stopped_gently_first(name):
             Probe("/bin/x", None, False, "`x --version` exited with code 1"),
             id="broken",
         ),
+        pytest.param(
+            "/bin/x",
+            (0, "hello\n"),
+            Probe("/bin/x", None, False, "`x --version` printed no version"),
+            id="another program",
+        ),
     ],
 )
 def test_probe(path, answer, probe):

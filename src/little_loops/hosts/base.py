@@ -319,7 +319,8 @@ def ask_version(program: str, hint: str, which: Which, run: Run) -> Probe:
     exit_code, printed = run([path, "--version"])
     words = [word for word in printed.split() if word[:1].isdigit()]
     if exit_code != 0 or not words:
-        return Probe(path, None, False, f"`{program} --version` exited with code {exit_code}")
+        what = "printed no version" if exit_code == 0 else f"exited with code {exit_code}"
+        return Probe(path, None, False, f"`{program} --version` {what}")
     return Probe(path, words[0], True)
 
 
