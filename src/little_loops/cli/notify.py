@@ -32,7 +32,8 @@ class NotifyArgs(
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run `ll-loop notify`. Return 0, or 1 if a test notification was not sent."""
+    """Run `ll-loop notify`. Return 0, or 1 if an address cannot be filled in or a test notification
+    was not sent."""
     args = NotifyArgs.read(argv)
     root = find_project(os.getcwd())
     loop = None if args.loop is None else load_loop(args.loop, root).loop

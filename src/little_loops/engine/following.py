@@ -132,7 +132,8 @@ class FollowingWorld:
         return notes
 
     def perform(self, run: LoopState, command: Command) -> Happening:
-        """Return what the log has as the answer to a command."""
+        """Return what the log has as the answer to a command, and keep both. Raises `NotRecorded` if
+        the log has none, `_Differs` if its next event answers something else."""
         recording = self.recording
         try:
             happening = recording.answer(self.loop, run, command)

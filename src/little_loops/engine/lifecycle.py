@@ -728,8 +728,8 @@ def after_release(
 
 
 def _start_session(ran: RunOutcome, loop: FSMLoop, request: RunRequest, services: Services) -> None:
-    """Start a session with what the run's permit allows. Raises `ProgramError` if its program
-    cannot start."""
+    """Start the session that continues a run after a handoff, with what the run's permit allows, and
+    record its cost. Raises `ProgramError` if its program cannot start."""
     # Only a handoff starts sessions.
     from little_loops.engine.handoff_handler import SPAWNING
     from little_loops.engine.metering import record_session

@@ -245,15 +245,16 @@ class RunClone:
         secret = self._git(
             "ls-files", "-m", "-z", "--", *(f":(glob)**/{name}" for name in NEVER_PUSHED)
         )
-        left_out = tuple(path for path in paths if not self._is_kept(path))
+        left_out = tuple(path for path in paths if not self._may_be_pushed(path))
         if kept := [path for path in paths if path not in left_out]:
             words = ("add", "--pathspec-from-file=-", "--pathspec-file-nul")
             self._git("--literal-pathspecs", *words, more=use, stdin="\0".join(kept))
         changed = tuple(path for path in secret.split("\0") if path)
         return self._git("write-tree", more=use), (*left_out, *changed)
 
-    def _is_kept(self, path: str) -> bool:
-        """Return whether a new file may be pushed."""
+    def _may_be_pushed(self, path: str) -> bool:
+        """Return whether a new file is neither called like one with secrets nor too large; False if
+        it is gone."""
         name = os.path.basename(path)
         if any(fnmatchcase(name, pattern) for pattern in NEVER_PUSHED):
             return False

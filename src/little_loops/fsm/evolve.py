@@ -293,7 +293,7 @@ def _with_interrupted_children(run: LoopState) -> LoopState:
 
 def _action_complete(run: LoopState, event: ActionComplete) -> LoopState:
     """Store the result under the names of the state and its capture. Unless the agent needs another
-    turn, mark its notes as received and reset the counters of handoffs and host waits."""
+    turn, mark its notes as received and forget what its turns shared."""
     result, line = event.result, event.signal_line
     stored = {event.state: result}
     if event.capture:
@@ -311,7 +311,7 @@ def _action_complete(run: LoopState, event: ActionComplete) -> LoopState:
     # A turn that asks for another one has not finished the state.
     waits = handed_off or result.agent == "wait" or event.gives_way
     is_over = result.cut_by != "none" or not waits
-    return _counted_from_zero(_with_notes_delivered(run)) if is_over else run
+    return _with_turns_over(_with_notes_delivered(run)) if is_over else run
 
 
 def _with_notes_delivered(run: LoopState) -> LoopState:
@@ -322,8 +322,9 @@ def _with_notes_delivered(run: LoopState) -> LoopState:
     return run._replace(notes=tuple(notes))
 
 
-def _counted_from_zero(run: LoopState) -> LoopState:
-    """Return the run with its counters of handoffs and host waits reset."""
+def _with_turns_over(run: LoopState) -> LoopState:
+    """Forget what the turns of one action share: the prompt and number of handoffs, the waits for a
+    host, and which agents were passed over."""
     run = _none_passed(run)
     counted = run.continuations or run.handoff_waits or run.host_waits or run.host_waited_ms
     if not counted and run.continuation_prompt is None:
@@ -360,7 +361,8 @@ def _judging(
 
 
 def _ruling(run: LoopState, event: JudgeStart | JudgeComplete) -> LoopState:
-    """Remember that a judge is asked, or what it has answered."""
+    """Remember that a judge is asked, or what it has answered: a veto, which agents are told of, or
+    that there is none any more."""
     before = run.ruling
     errors = 0 if before is None else before.errors
     if isinstance(event, JudgeStart):

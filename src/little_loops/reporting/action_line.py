@@ -69,7 +69,8 @@ def _action(event: ActionStart) -> Action:
 
 
 def work_line(script: str) -> str:
-    """Return the first line of a script that is more than preparation, or else its first line."""
+    """Return the first line of a script that is more than preparation, or else its first line; of
+    `x=$(command)`, only the command. A script of one line is returned unchanged."""
     lines = [line.strip().removesuffix("\\") for line in script.strip().splitlines()]
     if len(lines) < 2:
         return script

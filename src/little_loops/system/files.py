@@ -46,13 +46,18 @@ _ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circul
 
 
 def _prepared(encoder: json.JSONEncoder) -> Callable[[Any], str]:
-    """Return a faster `encode` of the encoder. In CPython, it prepares the encoder's part in C once
-    instead of for each value, which saves a quarter of the time."""
+    """Return a faster `encode` for an encoder that escapes to ASCII, does not indent and does not
+    check for cycles. In CPython, it prepares the encoder's part in C once instead of for each value,
+    which saves a quarter of the time."""
     prepare = getattr(json.encoder, "c_make_encoder", None)
     if prepare is None:
         return encoder.encode
-    escape, flags = json.encoder.encode_basestring_ascii, (False, False, encoder.allow_nan)
-    pieces = prepare(None, encoder.default, escape, None, ":", ",", *flags)
+    escape, separators = (
+        json.encoder.encode_basestring_ascii,
+        (encoder.key_separator, encoder.item_separator),
+    )
+    flags = (encoder.sort_keys, encoder.skipkeys, encoder.allow_nan)
+    pieces = prepare(None, encoder.default, escape, None, *separators, *flags)
     return lambda value: "".join(pieces(value, 0))
 
 

@@ -140,7 +140,7 @@ def run(site: Site, query: Query) -> Mapping[str, Any]:
     words = options(query.body, RUN, "dry_run")
     if query.body.get("dry_run") is True:
         return _dry_run(project, [path, *words])
-    result, lines = result_of(project, "run", path, "--background", "--json", *words)
+    result, lines = result_of(project, "run", path, "--background", *words)
     return _done("run", _key_of(project, result), result, lines)
 
 
@@ -156,7 +156,7 @@ def _dry_run(project: Project, words: list[str]) -> Mapping[str, Any]:
     printed = run_command(project, "run", "--dry-run", *words)
     if printed.code:
         # Once more, for the error as data: of a loop file there may be many.
-        result_of(project, "run", "--dry-run", "--json", *words)
+        result_of(project, "run", "--dry-run", *words)
         raise refused(printed, {})
     return {"schema": 1, "lines": printed.out.decode("utf-8", "replace").splitlines()}
 
@@ -270,7 +270,7 @@ def _latest(site: Site, query: Query) -> FoundRun:
 def _carry_out(verb: str, found: FoundRun, words: list[str]) -> dict[str, Any]:
     """Run a command for a run, and return what it did."""
     project, view = found
-    result, lines = result_of(project, verb, "--json", view.name, *words)
+    result, lines = result_of(project, verb, view.name, *words)
     starts = verb in ("resume", "approve", "reject", "fork")
     key = _key_of(project, result) if starts else None
     return _done(verb, key or found.key, result, lines)

@@ -115,13 +115,13 @@ def _not_started(words: Sequence[str], error: Exception) -> ApiError:
     return ApiError(500, "not_started", f"cannot start `ll-loop {words[0]}`: {error}")
 
 
-def result_of(project: Project, *words: str) -> tuple[dict[str, Any], list[str]]:
-    """Run a command with `--json`. Return what it printed, and its warnings and hints.
+def result_of(project: Project, verb: str, *words: str) -> tuple[dict[str, Any], list[str]]:
+    """Run a command, with `--json` added. Return what it printed, and its warnings and hints.
 
     Raises `ApiError` with the words of the command if it refused.
     """
     carry_out = queue_command if "--queue" in words else run_command
-    printed = carry_out(project, *words)
+    printed = carry_out(project, verb, "--json", *words)
     result = _object(printed.out)
     if printed.code or "error" in result:
         raise refused(printed, result)

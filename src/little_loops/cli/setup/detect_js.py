@@ -79,7 +79,8 @@ def _tests(package: Package) -> DetectedCheck | None:
 
 
 def _lint(package: Package) -> DetectedCheck | None:
-    """Return the check for the `lint` script; None if there is none."""
+    """Return the check for the `lint` script, which fixes what it can if that is `eslint`; None if
+    there is none."""
     if "lint" not in package.scripts:
         return None
     can_fix = "eslint" in package.scripts["lint"]

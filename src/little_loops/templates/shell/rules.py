@@ -339,7 +339,8 @@ def _assigned(at: int, text: str, of: str) -> ArgumentRole:
 
 
 def _program_text(words: Sequence[Word], at: int, name: str) -> Iterator[ArgumentRole]:
-    """Walk over a program's options, and yield the words that are its program."""
+    """Walk over a program's options, and yield what is its program: words with its text, scripts, and
+    the standard input (at -1). Words that could be one, or an option with one, are yielded too."""
     grammar = GRAMMARS[name]
     wanted, given, reads = grammar.operand, False, False
     while at < len(words):
