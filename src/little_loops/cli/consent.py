@@ -1,4 +1,5 @@
-"""Ask once before agents may act without permission prompts.
+"""Ask once before agents may act without permission prompts, and refuse a run whose agent programs
+are missing.
 
 `claude -p` asks nobody, so this is the only question that a user ever sees. Plain shell loops need
 no consent: typing `run` is the consent, as with make.

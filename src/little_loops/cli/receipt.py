@@ -1,4 +1,4 @@
-"""`ll-loop receipt`: write a receipt for what a run did."""
+"""`ll-loop receipt`: write a receipt for what a run did, and say what makes it large."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What evidence a run of a loop would record, for `show`, `run --dry-run` and `run`."""
+"""What evidence a run of a loop would record, for `show`, `run --dry-run` and `run`.
+
+Patterns are as in the loop file. Not here: how it is printed (`terminal.evidence_lines`).
+"""
 
 from __future__ import annotations
 

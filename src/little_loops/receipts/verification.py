@@ -1,4 +1,4 @@
-"""Verify a receipt: its form, its signature, the run's log, and the project's files.
+"""Verify a receipt that `statement` has read: its signature, the run's log, and the project's files.
 
 Nothing is written into the project. A finding is `contradicted` if the receipt or the log was
 changed after it was written, and `stale` if the files are no longer those that the receipt

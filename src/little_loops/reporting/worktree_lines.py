@@ -1,4 +1,7 @@
-"""The lines about worktrees and merging, without their indent."""
+"""The lines about worktrees and merging, without their indent.
+
+Not here: why a branch could not be merged (`fsm.train`, `engine.merge_trains`).
+"""
 
 from __future__ import annotations
 

@@ -6,7 +6,9 @@ according to how many children may still run at once. What it does not use goes 
 
     NAME.d/shares.json   {"limit_usd": 5, "spent_usd": 1.2, "width": 4, "runs": {"00003-1-types": …}}
 
-Not here: what a turn may cost otherwise (`fsm.budgets`).
+Not here: what a turn may cost otherwise (`fsm.budgets`); when something is counted: a turn
+(`engine.gate`), a run that was killed (`engine.child_run`), the start of the next run
+(`engine.children`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Describe what evidence a run would record, as text and as JSON, for `show` and `run --dry-run`."""
+"""Print what evidence a run would record, as text and as JSON, for `show` and `run --dry-run`.
+
+Not here: what is listed (`definitions.evidence_plan`).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files of a tree store besides git's own.
+"""Where the tree store of a project is, and its files besides git's own.
 
 STATE/trees/NAME-HASH/
   id            identifies this store; each run records it

@@ -12,7 +12,6 @@ Not here: which branches are merged, in which order, and what checks a merged tr
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Sequence
 
@@ -43,10 +42,9 @@ class Merged(NamedTuple):
 
 
 class Conflict(NamedTuple):
-    """The files that both sides changed, and what git says about them."""
+    """The files that both sides changed."""
 
     files: tuple[str, ...]
-    reason: str
 
 
 class Landed(NamedTuple):
@@ -241,7 +239,7 @@ def tree_with_conflicts(git: Git, project: str, base: str | None, onto: str, the
 
 def _merge_tree(git: Git, project: str, ours: str, theirs: str) -> GitOutput:
     """Let git merge two commits without a work tree. Raises `StoreError` if it fails."""
-    words = ["merge-tree", "--write-tree", "-z", "--name-only", "--messages", ours, theirs]
+    words = ["merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", ours, theirs]
     answer = git.change(project, words)
     if answer.code not in (0, 1) or not answer.out:  # a conflict has a tree, too
         raise StoreError(f"git cannot merge: {answer.complaint}")
@@ -254,10 +252,7 @@ def _merged_tree(git: Git, project: str, ours: str, theirs: str) -> str | Confli
     tree, *rest = answer.out.split(b"\0")
     if answer.code == 0:
         return tree.decode("ascii")
-    files = rest[: rest.index(b"")] if b"" in rest else rest
-    said = [part for part in rest[len(files) :] if re.match(rb"CONFLICT \(.*\): ", part)]
-    reason = "; ".join(part.decode("utf-8", "replace").strip() for part in said)
-    return Conflict(tuple(map(os.fsdecode, dict.fromkeys(files))), reason or "conflict")
+    return Conflict(tuple(os.fsdecode(each) for each in dict.fromkeys(rest) if each))
 
 
 def contains(git: Git, project: str, commit: str, other: str) -> bool:
