@@ -37,7 +37,7 @@ class _Listed(NamedTuple):
     stems: tuple[str, ...]
 
 
-class Gathered(NamedTuple):
+class GatheredRuns(NamedTuple):
     """All past runs that can be read, each list newest first."""
 
     runs: Sequence[PastRun] = ()
@@ -57,9 +57,9 @@ class PastRuns:
         self._offset = 0
         self._inode = 0
         self._from_files: dict[tuple[str, str], tuple[int, PastRun | None]] = {}
-        self._gathered: tuple[object, Gathered] = (None, Gathered())
+        self._gathered: tuple[object, GatheredRuns] = (None, GatheredRuns())
 
-    def gathered(self) -> Gathered:
+    def gathered(self) -> GatheredRuns:
         """Return all past runs that can be read, arranged as lists need them."""
         self._read_index()
         self._list()
@@ -145,13 +145,13 @@ class PastRuns:
         return {place: run for place, (_, run) in known.items() if run is not None}
 
 
-def _arranged(runs: Sequence[PastRun]) -> Gathered:
+def _arranged(runs: Sequence[PastRun]) -> GatheredRuns:
     of_loop: dict[str, list[PastRun]] = {}
     newest: dict[str, str] = {}
     for run in runs:
         of_loop.setdefault(run.loop, []).append(run)
         newest.setdefault(run.name, run.stem)
-    return Gathered(runs, of_loop, newest)
+    return GatheredRuns(runs, of_loop, newest)
 
 
 def _stems(folder: str) -> tuple[str, ...]:
