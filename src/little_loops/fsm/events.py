@@ -71,9 +71,9 @@ class ActionStart(NamedTuple):
 
 
 class ActionComplete(NamedTuple):
-    """An action ended, or was ended at its deadline. The fields of `result` are written beside the
-    others."""
+    """An action ended, or was ended at its deadline."""
 
+    # The fields of `result` are written beside the others.
     # `gives_way`: its agent could not do it, so that the next one gets it.
 
     state: str
