@@ -777,6 +777,17 @@ def test_a_repository_with_long_ids_has_a_copy(tmp_path):
     tree.write("a.txt", "b")
     tree.commit()
     assert laid.store.committed(laid.rules, laid.start.guard) == ("a.txt",)
+    tree.write("a.txt", "a")
+    tree.commit()
+    assert laid.store.committed(laid.rules, laid.start.guard) == ()
+    shutil.rmtree(tree.top / ".git")  # and without the commit that was there at the start
+    tree.git("init", "-q", "-b", "main", "--object-format=sha256")
+    tree.write("a.txt", "b")
+    tree.commit()
+    assert laid.store.committed(laid.rules, laid.start.guard) == ("a.txt",)
+    tree.write("a.txt", "a")
+    tree.commit()
+    assert laid.store.committed(laid.rules, laid.start.guard) == ()
 
 
 def test_a_submodule_is_there_in_the_copy(tree, tmp_path):

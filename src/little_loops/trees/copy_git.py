@@ -13,11 +13,11 @@ from little_loops.errors import StoreError
 from little_loops.records import NamedTuple
 from little_loops.trees import files as store_files
 from little_loops.trees.git import Git
+from little_loops.trees.objects import SHA1_CHARS
 from little_loops.trees.placing import OpenDirectory
 from little_loops.trees.repository_files import GIT
 from little_loops.trees.rules import Rules, literal
 
-SHA1_CHARS = 40
 FILE_MODE = 0o644
 CONFIG = """\
 [core]

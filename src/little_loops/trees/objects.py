@@ -23,7 +23,10 @@ from little_loops.system.files import sync_all, write_all
 from little_loops.system.plain_files import reading
 
 ID_BYTES = 20
+SHA1_CHARS = 2 * ID_BYTES
 EMPTY_TREE = bytes.fromhex("4b825dc642cb6eb9a060e54bf8d69288fbee4904")
+LONG_EMPTY_TREE = "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321"
+"""The same in a repository with SHA-256."""
 DIRECTORY, PLAIN, PROGRAM, LINK = b"40000", b"100644", b"100755", b"120000"
 KINDS = {b"blob": 3, b"tree": 2}
 BUFFER = 1 << 20

@@ -23,7 +23,7 @@ from little_loops.trees.git import Git, is_inside
 from little_loops.trees.guard import LIST, Guard, Guarded, compare, decode, is_protected
 from little_loops.trees.model import Changed, ListedPath, NewLink, PathChange, StoredFile
 from little_loops.trees.modes import START, Modes, load_modes
-from little_loops.trees.objects import EMPTY_TREE, LINK, PROGRAM
+from little_loops.trees.objects import EMPTY_TREE, LINK, LONG_EMPTY_TREE, PROGRAM, SHA1_CHARS
 from little_loops.trees.patterns import Patterns
 from little_loops.trees.reading import (
     RawChange,
@@ -41,6 +41,7 @@ FIRST_PATHS = 20
 MOST_PATHS = 1000
 MAX_LISTS = 16
 LEFT_OUT_MARK = "left-out"
+UNKNOWN = "unknown"
 
 
 class StoredTrees:
@@ -205,22 +206,37 @@ class StoredTrees:
         if head is None or head == rules.head:
             return ()
         words = ["diff-tree", "-r", "-z", "--raw", "--no-renames", "--relative"]
-        answer = self.git.read(self.project, [*words, rules.head or EMPTY_TREE.hex(), head])
+        nothing = EMPTY_TREE.hex() if len(head) == SHA1_CHARS else LONG_EMPTY_TREE
+        answer = self.git.read(self.project, [*words, rules.head or nothing, head])
         if answer.code != 0:  # the first commit may be gone: amended, and then garbage collected
-            answer = self.git.read(self.project, [*words, EMPTY_TREE.hex(), head])
+            answer = self.git.read(self.project, [*words, nothing, head])
         if answer.code != 0:
             raise StoreError(f"git cannot compare commits: {answer.complaint}")
         with self.using():
             kept = self.guard(reference).paths
-        protected = rules.protected()
-        found = []
-        for change in parse_raw(answer.out):
-            before = kept.get(change.path)
-            if before is None and not is_protected(protected, change.path):
-                continue
-            if change.content != (before.id if before else ""):
-                found.append(change.path)
+            protected = rules.protected()
+            changes = [
+                one
+                for one in parse_raw(answer.out)
+                if one.path in kept or is_protected(protected, one.path)
+            ]
+            before = {one.path: kept[one.path].id for one in changes if one.path in kept}
+            if len(head) != SHA1_CHARS:
+                before = self._long_ids(before)
+        found = (one.path for one in changes if one.content != before.get(one.path, ""))
         return tuple(found)[:MOST_PATHS]
+
+    def _long_ids(self, ids: Mapping[str, str]) -> dict[str, str]:
+        """Return the ids that the content of these paths has in a repository with SHA-256; for
+        content that is not stored, one that nothing has."""
+        known = {id for id in ids.values() if id and not self.is_unstored(id)}
+        long = {"": ""}
+
+        def take(id: str, data: bytes) -> None:
+            long[id] = hashlib.sha256(b"blob %d\0" % len(data) + data).hexdigest()
+
+        read_objects(self.git, self.files, known, take)
+        return {path: long.get(id, UNKNOWN) for path, id in ids.items()}
 
     def _changes(self, before: str, after: str) -> list[RawChange]:
         return list_changes(self.git, self.files, before, after)
