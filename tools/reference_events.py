@@ -200,7 +200,7 @@ MEANINGS = {
     "to_check": "the check of the worktree runs next",
     "command": "the command that moves the branch",
     "removed": "the worktrees that were removed",
-    "kept": "the worktrees that are kept",
+    "kept": "the worktrees that are kept; for `restored`, the id of the protected files' content before",
     "resolve": "why the last try to resolve it failed",
     "own": "the run's own worktree",
     "path": "the directory of the worktree",

@@ -986,6 +986,16 @@ def test_a_commit_that_still_has_what_was_restored_is_named(tmp_path):
         """)
 
 
+@pytest.mark.parametrize("format", ["sha1", "sha256"])
+def test_a_repository_that_an_agent_creates_again_keeps_no_honest_run_from_its_end(
+    format, tmp_path
+):
+    again = f"rm -rf .git && git init -q --object-format={format} && git add -A && {COMMIT} again"
+    project = laid_out(Project(tmp_path), agent("echo right > src/value", again), PROTECTED)
+    ended = run(project)
+    assert (ended.returncode, "still changes" in ended.stdout) == (0, False), ended.stdout
+
+
 def test_git_is_asked_for_the_commit_no_more_often_in_a_longer_run(tmp_path):
     counts = []
     for turns in (1, 3):
@@ -1468,6 +1478,50 @@ def test_the_rules_hold_across_kills(make, record_property):
 def test_the_rules_hold_across_a_kill_at_every_operation(first, make, record_property):
     kills = sweep(make, 4, first)
     record_property("figure: kills at an operation of a run with evidence", kills)
+
+
+def killed_and_edited(make: Make) -> Project:
+    """A run that was killed during a turn; after that, the user edited the test."""
+    once = '[ -e ../killed ] || { touch ../killed; kill -9 "$PPID"; exit; }'
+    project = laid_out(make(), agent(once, "echo right > src/value"), PROTECTED)
+    assert command(project, "run", "fix", "--allow-skip-permissions").code == -signal.SIGKILL
+    (project.root / "tests/check.py").write_text(MINE)
+    return project
+
+
+MINE = f"# mine\n{TEST}"
+# It is PATH if the killed resume left a temporary file, which the next one removes as well.
+WAY_BACK = re.compile(r"ll-loop restore fix (?:tests/check\.py|PATH) --tree ([0-9a-f]{10})\n")
+
+
+def resumed_twice(make: Make, step: int) -> int:
+    """Kill a resume before every `step`-th operation until the agent's next turn; how often. Either
+    it or the next one says how to get the user's version back."""
+    words = ("resume", "fix", "--allow-skip-permissions")
+    names = operations(killed_and_edited(make), *words)
+    last = next(at for at, each in enumerate(names, 1) if is_turn(each))
+    for number in range(1, last, step):
+        project = killed_and_edited(make)
+        first = command(project, *words, at=At(number, dies))
+        second = command(project, *words)
+        assert (first.code, second.code) == (GONE, 0), (number, first, second)
+        assert (project.root / "tests/check.py").read_text() == TEST
+        way = WAY_BACK.search(first.out + second.out)
+        assert way, (number, first, second)
+        back = command(project, "restore", "fix", "tests/check.py", "--tree", way[1])
+        assert back.code == 0, (number, back)
+        assert (project.root / "tests/check.py").read_text() == MINE
+        shutil.rmtree(project.root.parent)
+    return len(range(1, last, step))
+
+
+def test_a_resume_that_is_killed_loses_no_way_back_to_what_it_restores(make, record_property):
+    record_property("figure: kills of a resume that restores", resumed_twice(make, SOME))
+
+
+@pytest.mark.soak
+def test_a_resume_that_is_killed_anywhere_loses_no_way_back(make, record_property):
+    record_property("figure: kills of a resume that restores", resumed_twice(make, 1))
 
 
 def test_the_loops_own_file_is_protected_after_a_kill_before_anything_was_recorded(make):

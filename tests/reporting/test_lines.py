@@ -85,8 +85,7 @@ def test_what_is_restored_after_a_kill_can_be_brought_back(paths, words):
     teller = PlainLines("demo", 9, name="mine")
     teller.lines(Resume("fix", 1, "running"))
     teller.lines(Tampered("fix", len(paths), paths, "restore", "agent"))
-    teller.lines(Tree("fix", 2, 2, "before", "1" * 40, "2" * 40, "3" * 40))
-    restored = Restored("fix", len(paths), paths, "protected")
+    restored = Restored("fix", len(paths), paths, "protected", kept="3" * 40)
     assert teller.lines(restored)[1:] == [
         f"       If you changed {words[0]} after the kill, this restores your version:",
         f"         ll-loop restore mine {words[1]} --tree 3333333333",

@@ -53,7 +53,8 @@ def take_snapshot(world: LocalWorld, command: TakeSnapshot) -> Happening:
 def restore_protected(world: LocalWorld, command: RestoreProtected) -> Happening:
     """Restore protected paths from the reference, except those in the scopes of other runs.
 
-    Returns the restored paths and those that could not be restored, or `StoreFailed`.
+    Returns the restored paths and those that could not be restored, or `StoreFailed`. If a kill came
+    after all had been restored, and before that was recorded, they are returned now.
     """
 
     def restore(trees: RunTrees) -> PathsRestored:
@@ -65,8 +66,12 @@ def restore_protected(world: LocalWorld, command: RestoreProtected) -> Happening
             spare=trees.is_anothers,
         )
         trees.has_unrestored = bool(done.failed)
-        at = world.clock.now()
-        return PathsRestored(at, "protected", done.paths, done.failed, command.ending)
+        paths, kept = done.paths, done.kept
+        if not paths and not done.failed and command.found is not None:
+            found = tampered_since(trees, command.reference, command.found)
+            paths, kept = forbidden(trees.loop.evidence, found), command.found
+        at, ending = world.clock.now(), command.ending
+        return PathsRestored(at, "protected", paths, done.failed, ending, None, kept or None)
 
     return with_trees(world, command, restore)
 

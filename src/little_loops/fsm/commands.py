@@ -324,11 +324,13 @@ class TakeSnapshot(NamedTuple):
 
 
 class RestoreProtected(NamedTuple):
-    """Restore the protected paths to their content in `reference`."""
+    """Restore the protected paths to their content in `reference`. `found` is the latest snapshot of
+    them: after a kill, all that differed there may have been restored already."""
 
     reference: str
     existing_only: bool = False
     ending: Ending | None = None
+    found: str | None = None
 
 
 class PutBack(NamedTuple):

@@ -507,7 +507,8 @@ class OutOfScope(NamedTuple):
 
 
 class Restored(NamedTuple):
-    """Files were restored; `failed` lists those that could not be, with the reason."""
+    """Files were restored; `failed` lists those that could not be, with the reason. `kept` is a
+    snapshot with the protected files as they were before."""
 
     state: str
     files: int
@@ -515,6 +516,7 @@ class Restored(NamedTuple):
     of: str
     failed: tuple[str, ...] = ()
     project: str | None = None
+    kept: str | None = None
 
 
 class ReferenceMoved(NamedTuple):

@@ -231,7 +231,7 @@ class SnapshotCut(NamedTuple):
 class PathsRestored(NamedTuple):
     """Paths were restored; `failed` says why others were not.
 
-    `project` is the snapshot after that, if one was taken.
+    `project` is the snapshot after that, if one was taken, `kept` one of the protected paths before.
     """
 
     at: Moment
@@ -240,6 +240,7 @@ class PathsRestored(NamedTuple):
     failed: tuple[str, ...] = ()
     ending: Ending | None = None
     project: str | None = None
+    kept: str | None = None
 
 
 class StoreFailed(NamedTuple):

@@ -196,5 +196,6 @@ def _note_restored(builder: StepBuilder, restored: PathsRestored) -> None:
             restored.of,
             restored.failed[:MAX_PATHS],
             restored.project,
+            restored.kept,
         )
     )

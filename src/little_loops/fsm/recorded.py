@@ -535,7 +535,9 @@ class Recording:
             raise Unexpected
         paths = _padded(event.paths, event.files)
         of = OF_COMMAND[type(command)]
-        return PathsRestored(self.at, of, paths, event.failed, command.ending, event.project)
+        return PathsRestored(
+            self.at, of, paths, event.failed, command.ending, event.project, event.kept
+        )
 
     def _store_failure(self) -> StoreFailed | None:
         """Return why the store failed, if the run ended with that."""

@@ -210,7 +210,8 @@ def _to_put_back(
     """Return the command to restore protected files, or those outside the scope, if that is due;
     else None."""
     if trees.restore and trees.reference is not None:
-        return RestoreProtected(trees.reference, builder.loop.evidence.existing_only, ending)
+        existing_only = builder.loop.evidence.existing_only
+        return RestoreProtected(trees.reference, existing_only, ending, trees.guard)
     if trees.put_back is not None:
         only_reported = tampering_of(builder.loop.evidence) == REPORT
         return PutBack(trees.put_back, None if only_reported else trees.reference, ending)

@@ -111,9 +111,13 @@ def _version_in(story: Story, trees: TreesAndRules, path: str, id: str) -> Store
     # Snapshots of the same files may differ in protected ones outside the scope: their id first.
     ids = [(each, (each.guard, each.id, each.project)) for each in story.trees]
     found = [each for n in range(3) for each, names in ids if names[n].startswith(id)]
-    if not found or len(id) < SHORTEST_ID:
+    kept = [one["kept"] for one in story.restored if one.get("kept", "").startswith(id)]
+    if not (found or kept) or len(id) < SHORTEST_ID:
         raise UsageError(f"the run has no snapshot `{id}`", _steps_of(story))
-    file = version_of(trees, path, found[0])
+    if found:
+        file = version_of(trees, path, found[0])
+    else:
+        file = trees.store.read_guarded(kept[0], path)
     if file is None:
         hint = _where_it_was(story, trees, path)
         raise UsageError(f"`{path}` did not exist in tree {id}", hint)

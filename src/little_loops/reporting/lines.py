@@ -133,7 +133,6 @@ class PlainLines:
         self._unread: TreeUnread | None = None
         self._committed: tuple[str, ...] = ()
         self.tree = ""
-        self._guard = ""
         self._is_after_kill = False
         self.reported: dict[str, None] = {}
         self.total = Changed()
@@ -344,7 +343,6 @@ class PlainLines:
     def _tree(self, event: Tree) -> list[str]:
         """Remember the tree and the total changes."""
         self.tree, self._unread, self._committed = event.id, None, event.committed
-        self._guard = event.guard
         if event.compared:
             self.total = event.compared[0]
         if event.when == "end":
@@ -377,8 +375,8 @@ class PlainLines:
         else:
             what = _strayed(event) if event.of == "outside" else self._tampering(event)
             lines = [f"{INDENT}! {what}: restored"] if event.paths else []
-            if lines and event.of == "protected" and self._is_after_kill and self._guard:
-                lines += [f"{INDENT}{line}" for line in self._way_back(event)]
+            if lines and event.of == "protected" and self._is_after_kill and event.kept:
+                lines += [f"{INDENT}{line}" for line in self._way_back(event, event.kept)]
         return [*lines, *(f"{INDENT}! not restored: {one_line(why)}" for why in event.failed)]
 
     def _put_back(self, event: Restored) -> str:
@@ -389,14 +387,14 @@ class PlainLines:
             return paths
         return f"{paths} (best: {plain(kept.best)}, tree {(kept.tree or '')[:6]})"
 
-    def _way_back(self, event: Restored) -> list[str]:
+    def _way_back(self, event: Restored, kept: str) -> list[str]:
         """Return how to undo a restoration after a kill: the change may have been the user's."""
         path = event.paths[0]
         is_plain = event.files == 1 and all(one.isalnum() or one in "._-/" for one in path)
         them = "it" if event.files == 1 else "them"
         return [
             f"If you changed {them} after the kill, this restores your version:",
-            f"  ll-loop restore {self._name} {path if is_plain else 'PATH'} --tree {self._guard[:10]}",
+            f"  ll-loop restore {self._name} {path if is_plain else 'PATH'} --tree {kept[:10]}",
         ]
 
     def _tampering(self, event: Tampered | Restored) -> str:
