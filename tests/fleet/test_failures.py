@@ -6,6 +6,7 @@ import signal
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import psutil
 import pytest
 import yaml
 
@@ -136,6 +137,29 @@ def test_three_kills_in_the_middle_of_an_action(begin: Callable[..., Case]):
     assert case.ends() == "completed terminal"
     assert effects(case.project) == ["first", *["second"] * 4, "1", "2"]
     assert told(case.runtime, "slow").count("action_complete first 0") == 1
+
+
+def test_no_other_worker_has_the_name_of_one_whose_runs_are_still_ending(
+    begin: Callable[..., Case],
+):
+    case = begin()
+    case.effect("first", "second")
+    old = case.holder()
+    (seat,) = psutil.Process(old.process.pid).children()
+    seat.suspend()  # so that it cannot end
+    old.send(signal.SIGTERM)
+    new = case.fleet.worker()
+    case.fleet.workers.append(new)
+    try:
+        new.ready()
+        assert (old.process.poll(), new.name == old.name) == (None, False)
+    finally:
+        seat.resume()
+    old.process.wait(DEADLINE_S)
+    case.fleet.workers.remove(old)
+    case.effect("first", "second", "second")
+    case.proceed()
+    assert case.ends() == "completed terminal"
 
 
 def test_a_suspended_worker_that_continues_changes_nothing(begin: Callable[..., Case]):

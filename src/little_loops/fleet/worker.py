@@ -265,7 +265,11 @@ def _root(folder: str, prefix: str) -> str:
 async def serve(
     client: Client, options: WorkerOptions, environ: Mapping[str, str], stop: asyncio.Event
 ) -> None:
-    """Work until `stop`."""
+    """Claim runs and carry them out until `stop`; then end the processes of those held here.
+
+    The name is held until these have ended, so that no other worker gets a run whose old process
+    still writes to its workspace.
+    """
     name, lock = own_name(options.folder)
     identity = f"{name} (ll-loop {__version__})"
     activities = Activities(name, options, environ)
@@ -298,10 +302,10 @@ async def serve(
         worker(names.CLAIM_QUEUE, activities.claim),
     ]
     async with AsyncExitStack() as stack:
+        stack.callback(os.close, lock)
         stack.push_async_callback(activities.close)
         for each in workers:
             await stack.enter_async_context(each)
-        stack.callback(os.close, lock)
         print_ready(name)
         await stop.wait()
 
