@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from little_loops.definitions.loading import load_loop
-from little_loops.engine.runtime import Runtime
+from little_loops.engine.runtime import Runtime, Stream
 from little_loops.errors import LittleLoopsError
 from little_loops.fsm.codec import to_record
 from little_loops.fsm.schema import FSMLoop
@@ -143,6 +143,11 @@ def _calls(project: Project, loop: FSMLoop, runtime: Runtime) -> dict[str, Calla
     def output(expected: str) -> None:
         assert runtime.output(name, 1, 1, "stdout").decode() == expected
 
+    def counted(given: Mapping[Stream, tuple[int, int]]) -> None:
+        for stream, (first, last) in given.items():
+            lines = "".join(f"{number}\n" for number in range(first, last + 1))
+            assert runtime.output(name, 1, 1, stream).decode() == lines
+
     return {
         "start": start,
         "ends": ends,
@@ -150,6 +155,7 @@ def _calls(project: Project, loop: FSMLoop, runtime: Runtime) -> dict[str, Calla
         "sees": sees,
         "unfinished": unfinished,
         "output": output,
+        "counted": counted,
         "create": lambda file: (project.home / file).touch(),
         "stop": lambda _: runtime.stop(name),
         "resume": lambda given: runtime.resume(

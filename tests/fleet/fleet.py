@@ -17,6 +17,7 @@ from tests.project import SOURCE, Project, until
 
 TEMPORAL = shutil.which("temporal", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
 HEARTBEAT_S = 2.0
+SECRET = "correct-horse-battery"
 EVENTS = 60
 """So few that most runs continue in another workflow execution."""
 
@@ -130,6 +131,7 @@ class Fleet:
             "PATH": f"{self.bin}:{os.environ['PATH']}",
             "HOME": str(self.home),
             "PYTHONPATH": SOURCE,
+            "DEPLOY_TOKEN": SECRET,
             "IS_SANDBOX": "1",
             "TERM": "dumb",
         }

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import re
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from temporalio.api.enums.v1 import EventType
 
+from little_loops.fleet.address import connected
+from little_loops.fleet.names import workflow_id
 from tests.fleet.fleet import Fleet
 from tests.project import DEADLINE_S, Project, until
 
@@ -45,6 +51,25 @@ states:
   work: {action: "echo started; sleep 60", next: done}
   done: {terminal: true}
 """
+NOTED = """\
+name: noted
+host: {name: command, command: [sh, -c, 'echo "$1" | grep "leave it alone"', agent, "{prompt}"]}
+context: {outside: ""}
+initial: work
+states:
+  work: {action: "until test -e ${context.outside}/ok; do sleep 0.05; done", next: turn}
+  turn: {action: Fix it, action_type: prompt, next: done}
+  done: {terminal: true}
+"""
+LONG = """\
+name: long
+initial: out
+states:
+  out: {action: "echo \\"token $DEPLOY_TOKEN\\"; seq 2000", next: err}
+  err: {action: "seq 3000 >&2; exit 1", next: few}
+  few: {action: "echo one; echo two; echo three", next: done}
+  done: {terminal: true}
+"""
 AGENT = """\
 name: agent
 host: {name: claude}
@@ -61,7 +86,7 @@ class Shell:
     def __init__(self, fleet: Fleet, project: Project) -> None:
         self.fleet = fleet
         self.project = project
-        for text in (FIX, COUNT, ASK, SLOW, AGENT):
+        for text in (FIX, COUNT, ASK, SLOW, NOTED, LONG, AGENT):
             project.loop(text.split()[1], text)
         (project.root / ".loops" / ".gitignore").write_text(".running/\n.history/\n")
         (project.root / "src").mkdir()
@@ -74,10 +99,13 @@ class Shell:
         project.git("remote", "add", "origin", bare)
         project.git("fetch", "-q")
 
+    @property
+    def at(self) -> str:
+        return f"temporal://{self.fleet.server.address.target}"
+
     def __call__(self, *words: str) -> str:
         """Return what a command prints and its exit code."""
-        address = self.fleet.server.address
-        done = self.project.ll(*words, env={"LL_FLEET": f"temporal://{address.target}"})
+        done = self.project.ll(*words, env={"LL_FLEET": self.at})
         return f"{done.stdout}{done.stderr}exit {done.returncode}"
 
 
@@ -104,18 +132,69 @@ def test_a_run_is_shown_as_on_one_computer_and_its_work_is_a_branch(ll: Shell):
     assert (ll.project.root / "src" / "value").read_text() == "wrong\n"
 
 
+def test_outputs_are_shown_whole_as_on_one_computer(ll: Shell):
+    here, there = ll("run", "long", "--local"), ll("run", "long")
+    assert without_times(there) == without_times(here)
+    raw = ll("logs", "long", "--raw", "--local")
+    assert raw.count("\n") > 5000
+    assert ll("logs", "long", "--raw") == raw.replace("token ", "token ***")
+    log = ll("logs", "long", "--local").replace("| token ", "| token ***")
+    assert without_times(ll("logs", "long")) == without_times(log)
+
+
+def without_times(text: str) -> str:
+    return re.sub(r"\b[\d.]+m?s\b", "T", text)
+
+
 def test_a_long_run_continues_in_other_executions(ll: Shell):
     assert ll("run", "count").endswith("exit 3")
     records = [json.loads(line) for line in ll("logs", "count", "--json").splitlines()[:-1]]
     assert [each["seq"] for each in records] == list(range(1, len(records) + 1))
     runtime_says = json.loads(ll("status", "count", "--json").rpartition("exit")[0])
     assert runtime_says["reason"] == "max_iterations"
+    endings = asyncio.run(endings_of_executions(ll, "count"))
+    assert len(endings) > 2
+    assert set(endings[:-1]) == {EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW}
+    assert endings[-1] == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED
+
+
+async def endings_of_executions(ll: Shell, name: str) -> list[int]:
+    """Return how each workflow execution of a run has ended, as the server's history has it."""
+    client = await connected(ll.fleet.server.address)
+    bare = str(ll.project.root.parent / "bare.git")
+    identity = workflow_id(bare, name)
+    last = client.get_workflow_handle(identity)
+    parts = [*await last.query("earlier"), None]
+    handles = [client.get_workflow_handle(identity, run_id=part) for part in parts]
+    return [(await each.fetch_history()).events[-1].event_type for each in handles]
 
 
 def test_a_gate_is_answered(ll: Shell):
     assert ll("run", "ask").endswith("exit 4")
     assert "ask" in ll("status")
     assert "Loop completed: done" in ll("approve", "ask", "-m", "ok")
+
+
+def test_a_gate_is_answered_with_no(ll: Shell):
+    assert ll("run", "ask", "-q").endswith("exit 4")
+    shown = ll("reject", "ask", "-m", "wrong colour")
+    assert "Loop rejected in state 'gate': wrong colour" in shown
+    assert shown.endswith("exit 1")
+    answers = [json.loads(line) for line in ll("logs", "ask", "--json").splitlines()[:-1]]
+    answered = next(each for each in answers if each["event"] == "gate_answered")
+    assert (answered["verdict"], answered["text"]) == ("rejected", "wrong colour")
+
+
+def test_a_note_reaches_the_next_turn(ll: Shell):
+    outside = f"outside={ll.project.home}"
+    assert ll("run", "noted", "--background", "--context", outside).endswith("exit 0")
+    until(lambda: "action_start" in ll("logs", "noted", "--json"), "action")
+    assert "the next agent turn will get this note" in ll("tell", "noted", "leave it alone")
+    (ll.project.home / "ok").touch()
+    assert ll("wait", "noted").endswith("exit 0")
+    assert "note_delivered" in ll("logs", "noted", "--json")
+    assert ll("run", "fix", "-q").endswith("exit 0")
+    assert "`fix` has no agent that could get a note" in ll("tell", "fix", "leave it alone")
 
 
 def test_a_background_run_is_stopped_and_continued(ll: Shell):
@@ -147,16 +226,17 @@ def test_local_beats_the_variable(ll: Shell):
     assert (ll.project.root / "src" / "value").read_text() == "right\n"
 
 
-@pytest.fixture
-def careful(tmp_path: Path, fleet: Fleet) -> Iterator[Path]:
-    """A server with one worker, started by `ll-loop worker`, that lets no agent skip permissions."""
-    log = tmp_path / "worker.log"
+@contextmanager
+def careful_worker(folder: Path, fleet: Fleet, repos: str) -> Iterator[None]:
+    """The only worker of a namespace, started by `ll-loop worker`; it lets no agent skip
+    permissions."""
+    log = folder / "worker.log"
     with log.open("wb") as out:
         worker = subprocess.Popen(
             [
                 *(sys.executable, "-m", "little_loops", "worker"),
                 *("--fleet", f"temporal://{fleet.server.address.target}/careful"),
-                *("--repos", f"{tmp_path}/*", "--max-actions", "2", "--heartbeat", "2s"),
+                *("--repos", repos, "--max-actions", "2", "--heartbeat", "2s"),
             ],
             env=fleet.environ(),
             stdin=subprocess.DEVNULL,
@@ -164,19 +244,45 @@ def careful(tmp_path: Path, fleet: Fleet) -> Iterator[Path]:
             stderr=out,
             start_new_session=True,
         )
-    until(lambda: b"is ready" in log.read_bytes() or worker.poll() is not None, "worker")
-    yield log
-    worker.send_signal(signal.SIGTERM)
-    assert worker.wait(DEADLINE_S) == 0, log.read_text()
+    try:
+        until(lambda: b"is ready" in log.read_bytes() or worker.poll() is not None, "worker")
+        yield
+    finally:
+        worker.send_signal(signal.SIGTERM)
+        assert worker.wait(DEADLINE_S) == 0, log.read_text()
 
 
 def test_agents_skip_permissions_only_where_the_worker_allows_it(
-    ll: Shell, careful: Path, fleet: Fleet
+    ll: Shell, tmp_path: Path, fleet: Fleet
 ):
-    at = f"temporal://{fleet.server.address.target}/careful"
-    shown = ll("run", "agent", "--fleet", at)
-    assert "does not let agents skip permission prompts" in shown
-    assert "worker `" in shown
-    assert shown.endswith("exit 1")
-    assert "(ll-loop " in ll("doctor", "--fleet", at)
-    assert ll("run", "fix", "--fleet", at).endswith("exit 0")
+    at = f"{ll.at}/careful"
+    with careful_worker(tmp_path, fleet, f"{tmp_path}/*"):
+        shown = ll("run", "agent", "--fleet", at)
+        assert "does not let agents skip permission prompts" in shown
+        assert "worker `" in shown
+        assert shown.endswith("exit 1")
+        assert "(ll-loop " in ll("doctor", "--fleet", at)
+        assert ll("run", "fix", "--fleet", at).endswith("exit 0")
+
+
+def test_a_worker_leaves_repositories_alone_that_it_does_not_serve(
+    ll: Shell, tmp_path: Path, fleet: Fleet
+):
+    at, workspaces = f"{ll.at}/careful", fleet.home / ".cache/little-loops/fleet/work"
+    before = set(workspaces.glob("*/*"))
+    with (
+        careful_worker(tmp_path, fleet, "git@host:team/*"),
+        ll.project.started("run", "fix", "--fleet", at) as run,
+    ):
+        assert run.stderr is not None
+        assert run.stdout is not None
+        lines = run.stdout
+        waits = until(lambda: next((x for x in lines if "waiting for" in x), ""), "reason")
+        bare = ll.project.root.parent / "bare.git"
+        assert f"does not serve `{bare}`" in waits
+        run.send_signal(signal.SIGINT)
+        assert "was stopped before a worker had claimed it" in run.communicate()[1]
+        assert set(workspaces.glob("*/*")) == before
+    assert ll.project.git("-C", str(bare), "for-each-ref", "--format=%(refname)") == (
+        "refs/heads/main"
+    )

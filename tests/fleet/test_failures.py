@@ -217,6 +217,8 @@ def test_an_agent_whose_worker_is_killed_is_asked_again_with_the_same_evidence(
 ):
     case = begin(AGENT)
     case.effect("turn")
+    assert (case.runtime.details("slow") or {})["state"] == "fix"
+    assert told(case.runtime, "slow")[-1] == "action_start fix 1"
     worker = case.holder()
     worker.send(signal.SIGKILL)
     case.replace(worker)

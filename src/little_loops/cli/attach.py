@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from time import sleep
 
@@ -21,9 +21,7 @@ from little_loops.cli.options import WatchArgs, operand
 from little_loops.definitions.run_names import run_named
 from little_loops.errors import OK
 from little_loops.fsm.codec import to_record
-from little_loops.fsm.events import Entry
 from little_loops.fsm.schema import DEFAULT_ITERATIONS, FSMLoop
-from little_loops.light_typing import assert_never
 from little_loops.reporting.lines import PlainLines, machinery_of
 from little_loops.reporting.masking import Masker
 from little_loops.reporting.observers import Observer
@@ -36,7 +34,7 @@ from little_loops.runs.follow import (
     over_when,
     until_it_runs,
 )
-from little_loops.runs.playback import AgentActivity, Item, PrintedText, ToolEnded, UsageSoFar
+from little_loops.runs.playback import show
 from little_loops.runs.project import find_project
 from little_loops.runs.reading import Runs
 from little_loops.runs.view import RunDetail, RunView, exit_code_of, no_such_run
@@ -109,24 +107,6 @@ def _elapsed_s(following: Following) -> float:
     """Return how long the current action has been running."""
     began_ms = following.began_ms
     return 0.0 if began_ms is None else max(now_ms() - began_ms, 0) / 1000
-
-
-def show(items: Iterable[Item], screen: Observer) -> None:
-    """Pass each item to the matching method of the screen."""
-    for item in items:
-        match item:
-            case Entry():
-                screen.record(item)
-            case PrintedText(stream, data):
-                screen.printed(stream, data)
-            case AgentActivity(text):
-                screen.doing(text)
-            case ToolEnded(files=files):
-                screen.changed(files)
-            case UsageSoFar(tokens, cost_usd):
-                screen.used(tokens, cost_usd)
-            case _:
-                assert_never(item)
 
 
 @contextmanager

@@ -34,12 +34,17 @@ def _configured(root: str) -> str | None:
 
 
 def project_of(
-    args: OutputArgs, name: str | None = None, *, follow: bool = False, past: bool = False
+    args: OutputArgs,
+    name: str | None = None,
+    *,
+    follow: bool = False,
+    past: bool = False,
+    printed: bool = False,
 ) -> str:
     """Return the project that a command reads: this one, or the runs of a fleet as one.
 
     `name`: only this run is needed; with `follow`, running ones are kept up to date; with `past`,
-    runs that are over are there, too.
+    runs that are over are there, too; with `printed`, the whole outputs of actions.
     """
     root = find_project(os.getcwd())
     address = fleet_of(args, root)
@@ -47,4 +52,4 @@ def project_of(
         return root
     from little_loops.cli.on_fleet import mirrored  # few users have a fleet
 
-    return mirrored(root, address, name, follow=follow, past=past)
+    return mirrored(root, address, name, follow=follow, past=past, printed=printed)

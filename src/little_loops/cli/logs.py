@@ -84,7 +84,7 @@ class LogsArgs(OutputArgs, verb="logs", summary="Show what a run has printed.", 
 def main(argv: Sequence[str]) -> int:
     """Run `ll-loop logs`: print a run's log or a part of it, with `-f` until it ends. Return 0."""
     args = LogsArgs.read(argv)
-    runs = Runs(project_of(args, args.loop, follow=args.follow))
+    runs = Runs(project_of(args, args.loop, follow=args.follow, printed=True))
     name = run_named(args.loop, runs.root)
     view = runs.past_view(name, args.run) if args.run else runs.view(name)
     if view is None:

@@ -10,7 +10,9 @@ import re
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from functools import partial
+from tempfile import TemporaryDirectory
 
 from little_loops.cli.foreground import Show, carry_out
 from little_loops.definitions.loading import LoopFile, context_overrides
@@ -25,6 +27,7 @@ from little_loops.fsm.state import Answer, Limits
 from little_loops.light_typing import TYPE_CHECKING, Any
 from little_loops.reporting.escape import visible
 from little_loops.runs.layout import RunFiles
+from little_loops.runs.playback import show as play
 from little_loops.runs.project import loops_of
 from little_loops.terminal.console import print_json, print_unchanged, say, talk
 
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
     from little_loops.cli.stop import StopArgs
     from little_loops.cli.tell import TellArgs
     from little_loops.engine.runtime import RunStatus
+    from little_loops.fleet.outputs import Played
     from little_loops.fleet.runtime import FleetRuntime, StartingPoint
 
 POLL_S = 0.1
@@ -156,7 +160,12 @@ class Watched:
         """Show the run until it ends, or print how to. Return the exit code."""
         name, show = self._name, self._show_as
         if not background:
-            return carry_out(loop, name, show, self._follow, limit=limit)
+            with (
+                TemporaryDirectory() as folder,
+                closing(self._runtime.played(folder, loop, folder)) as played,
+            ):
+                follow = partial(self._follow, played)
+                return carry_out(loop, name, show, follow, limit=limit)
         if show.json:
             print_json({"schema": 1, "name": name, "run": self._details()["run"]})
         elif not show.quiet:
@@ -169,7 +178,7 @@ class Watched:
         assert found is not None, "it was started"
         return found
 
-    def _follow(self, services: Services) -> RunOutcome:
+    def _follow(self, played: Played, services: Services) -> RunOutcome:
         """Pass events to the screen until the run ends; a stop stops it. Raises `UsageError` if it
         could not be carried out."""
         is_stopped, waits_for = False, ""
@@ -177,8 +186,10 @@ class Watched:
         while True:
             details = self._details()
             entries = self._runtime.events(self._name, self._after)
+            played.bring(entries, lambda: self._runtime.files(self._name))
+            items = list(played.items(entries))
             for observer in services.onlookers:
-                observer.records(entries)
+                play(items, observer)
                 observer.tick()
             self._after = entries[-1].seq if entries else self._after
             if details["exit_code"] is not None and not entries:
@@ -384,13 +395,16 @@ def _cannot_push(root: str) -> str | None:
 # ── reading ────────────────────────────────────────────────────────────────────────────────────
 
 
-def mirrored(root: str, address: str, given: str | None, *, follow: bool, past: bool) -> str:
+def mirrored(
+    root: str, address: str, given: str | None, *, follow: bool, past: bool, printed: bool
+) -> str:
     """Return a directory that has the runs of a fleet, or one of them, like a project. Raises
     `UsageError` if there is none of that name."""
     runtime = connect(root, address)
     from little_loops.fleet.mirror import Mirror, new_folder  # as above
 
-    mirror = Mirror(new_folder(os.environ, os.path.join(root, loops_of(root))), runtime)
+    folder = new_folder(os.environ, os.path.join(root, loops_of(root)))
+    mirror = Mirror(folder, runtime, printed=printed)
     if given is not None:
         found = runtime.details(_named(given, root, runtime))
         if found is not None:

@@ -16,6 +16,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
+from little_loops.fleet.outputs import Played
 from little_loops.fleet.runtime import FleetRuntime
 from little_loops.fsm.codec import to_record
 from little_loops.fsm.events import Entry
@@ -31,6 +32,7 @@ from little_loops.runs.claims import Claim, claim
 from little_loops.runs.history import archive
 from little_loops.runs.holders import to_bytes
 from little_loops.runs.layout import RunFiles
+from little_loops.runs.playback import show
 from little_loops.runs.storage import RunWriter
 from little_loops.runs.stored_run import find
 from little_loops.system.user_state import cache_home
@@ -42,8 +44,10 @@ LOOPS = ".loops"
 class Mirror:
     """The runs of one repository on a fleet, as the files of a project."""
 
-    def __init__(self, root: str, runtime: FleetRuntime) -> None:
+    def __init__(self, root: str, runtime: FleetRuntime, *, printed: bool) -> None:
+        """With `printed`, the whole outputs of actions are among the files."""
         self.root = root
+        self._printed = printed
         self._runtime = runtime
         self._live: list[LiveRun] = []
 
@@ -54,8 +58,13 @@ class Mirror:
         entries = self._runtime.events(name, part=details["execution"])
         if run is None:
             return  # it waits for its first worker
-        written = LiveRun(self.root, name, loop, details["worker"])
-        written.write(loop, run, entries)
+        files = RunFiles(self.root, name)
+        storage.create_start(
+            self.root, name, {"run": run.run, "loop": loop.to_dict(), "context": dict(run.context)}
+        )
+        played = self._runtime.played(files.data, loop, self.root)
+        written = LiveRun(files, loop, details["worker"], played, printed=self._printed)
+        written.write(run, entries, details["files"])
         if details["exit_code"] is None:
             written.hold(run)
             self._live.append(written)
@@ -77,20 +86,24 @@ class Mirror:
 class LiveRun:
     """The files of one run in a mirror."""
 
-    def __init__(self, root: str, name: str, loop: FSMLoop, worker: str | None) -> None:
-        self._root = root
-        self._name = name
+    def __init__(
+        self, files: RunFiles, loop: FSMLoop, worker: str | None, played: Played, *, printed: bool
+    ) -> None:
+        self._root = files.root
+        self._name = files.name
         self._loop = loop
+        self._played = played
+        self._printed = printed
         self._worker = worker or ""
         self._seq = 0
         self._claim: Claim | None = None
         self._writer: RunWriter | None = None
         self._reporter: Reporter | None = None
 
-    def write(self, loop: FSMLoop, run: LoopState, entries: Sequence[Entry]) -> None:
-        """Write all files of the run as it is now."""
-        kept = {"run": run.run, "loop": loop.to_dict(), "context": dict(run.context)}
-        storage.create_start(self._root, self._name, kept)
+    def write(self, run: LoopState, entries: Sequence[Entry], key: str | None) -> None:
+        """Write all files of the run as it is now; `key` is that of its outputs."""
+        if self._printed:
+            self._played.bring(entries, lambda: key)
         storage.plant(self._root, self._name, map(to_record, entries), run, None, "")
         self._report(run, entries)
 
@@ -99,7 +112,7 @@ class LiveRun:
         if self._reporter is None:
             lines = PlainLines(self._loop.name, iterations_allowed(self._loop, run), commands=True)
             self._reporter = Reporter(self._log, lines, Masker({}), output=True)
-        self._reporter.records(entries)
+        show(self._played.items(entries), self._reporter)
         self._seq = entries[-1].seq if entries else self._seq
 
     def _log(self, text: str) -> None:
@@ -126,6 +139,8 @@ class LiveRun:
         assert self._writer is not None, "a run is followed while it is held"
         assert self._claim is not None, "a run is followed while it is held"
         if run is not None and entries:
+            if self._printed:
+                self._played.bring(entries, lambda: runtime.files(self._name))
             self._writer.append(map(to_record, entries))
             self._writer.save(run)
             self._report(run, entries)

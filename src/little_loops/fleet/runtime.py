@@ -10,8 +10,10 @@ import os
 import threading
 import time
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from contextlib import closing
 from datetime import timedelta
 from signal import SIGTERM
+from tempfile import TemporaryDirectory
 
 from temporalio.api.enums.v1 import TaskQueueType
 from temporalio.api.taskqueue.v1 import TaskQueue
@@ -26,6 +28,7 @@ from little_loops.engine.runtime import NO_LIMITS, RunStatus, Stream
 from little_loops.errors import UsageError
 from little_loops.fleet import names
 from little_loops.fleet.address import Address, FleetError, connected
+from little_loops.fleet.outputs import OutputStore, Played
 from little_loops.fleet.refusals import why_not
 from little_loops.fsm.codec import from_record
 from little_loops.fsm.endings import is_gate, not_resumable
@@ -65,6 +68,7 @@ class FleetRuntime:
     def __init__(self, address: Address, source: StartingPoint) -> None:
         self._address = address.target
         self._source = source
+        self._outputs = OutputStore(source.repository, os.environ)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
@@ -266,10 +270,27 @@ class FleetRuntime:
         return found
 
     def output(self, name: str, step: int, attempt: int, stream: Stream) -> bytes:
-        for found, result in _results(self.events(name)):
-            if found == (step, attempt):
-                return _printed(result, stream)
-        return b""
+        """Return what an action has printed, secrets as asterisks; its end, if the whole cannot be
+        had any more."""
+        entries = self.events(name)
+        loop, _ = self._state(name)
+        found = [each for at, each in _results(entries) if at == (step, attempt)]
+        if not found:
+            return b""
+        with TemporaryDirectory() as folder, closing(self.played(folder, loop, folder)) as played:
+            played.bring(entries, lambda: self.files(name))
+            stored = played.outputs.of(found[0]).of(stream)
+            tail = (found[0].tail or "").encode() if stream == "stdout" else b""
+            return played.outputs.read(stored, 0, stored.size) or tail
+
+    def played(self, folder: str, loop: FSMLoop, root: str) -> Played:
+        """Return what plays back a run; whole outputs are put into `folder`."""
+        return Played(self._outputs, folder, loop, root)
+
+    def files(self, name: str) -> str | None:
+        """Return the key of the files of a run, as far as they are stored."""
+        key: str | None = self._needed(name)["files"]
+        return key
 
     def _needed(self, name: str) -> dict[str, Any]:
         found = self._found(name)
@@ -336,18 +357,6 @@ def _results(entries: Sequence[Entry]) -> Iterator[tuple[tuple[int, int], Result
                 yield (step, attempt), ended.result
             case _:
                 pass
-
-
-def _printed(result: Result, stream: Stream) -> bytes:
-    """Return what the events have of a stream: all of it if it is short; of a long one the end of
-    stdout, and nothing of stderr."""
-    if stream == "stdout":
-        text, is_open = result.output, result.open_ended
-    else:
-        text, is_open = result.stderr, result.stderr_open_ended
-    if text is None:
-        return (result.tail or "").encode() if stream == "stdout" else b""
-    return f"{text}{'' if is_open or not text else chr(10)}".encode()
 
 
 def _is_missing(error: FleetError) -> bool:

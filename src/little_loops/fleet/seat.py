@@ -2,8 +2,8 @@
 
 It starts or resumes the run in its clone as always, with the same performers, files and claims. Only
 its main loop is another one: the workflow decides, from the same happenings and by the same
-`advance`, and sends an order for each step. Between two orders one action runs at most; what comes
-before it, such as a snapshot or a judgement, is part of its order.
+`advance`, and sends an order for each action. What leads to the next one, such as a judgement or a
+snapshot, is an order of its own.
 
     worker → seat    {"order": 7, "steps": [{}, {"happening": …, "notes": […]}]}
     seat → worker    {"happenings": […], "filled": {…}, …}
@@ -29,8 +29,9 @@ from little_loops.engine.local_world import LocalWorld, Services
 from little_loops.engine.request_data import request_from
 from little_loops.errors import FAILED, LittleLoopsError
 from little_loops.fleet.channel import Channel, WorkerGone
+from little_loops.fleet.outputs import has_whole_output
 from little_loops.fleet.snapshots import adopt, store_at
-from little_loops.fleet.workspace import ClonePlace, LostClaim, RunClone
+from little_loops.fleet.workspace import Checkpoint, ClonePlace, LostClaim, RunClone
 from little_loops.fsm.codec import decode_happening, encode_happening, from_record
 from little_loops.fsm.commands import (
     AskJudge,
@@ -74,6 +75,8 @@ ACTIONS = (
     PrepareWorktree,
 )
 """After one of these, the workflow is asked how to continue."""
+BEGIN_ORDERS = (*ACTIONS, Wait, Finish)
+"""Before one of these, too: whoever looks sees what the run is doing, not what it did before."""
 ALONE_S = 1.2
 """How long the action gets to end after the worker is gone, before it is killed."""
 
@@ -116,6 +119,7 @@ class Orders:
         self.order = 0
         self.run_dir = self._root = ""
         self.ended: Ending | None = None
+        self._stored_trees: set[tuple[str | None, ...]] = set()
 
     def drive(
         self, loop: FSMLoop, run: LoopState, happening: Happening, world: LocalWorld
@@ -141,9 +145,7 @@ class Orders:
             run, done = _perform(loop, run, command, world)
             happening = done[-1]
             reply = {"happenings": [encode_happening(each) for each in done]}
-            # Its snapshots are needed wherever the run continues.
-            has_snapshot = any(isinstance(each, SnapshotTaken) for each in done)
-            reply |= self._keep(reply, always=has_snapshot)
+            reply |= self._keep(reply, done)
 
     def _exchange(self, reply: Mapping[str, Any]) -> dict[str, Any]:
         """Answer the last order, and return the next one."""
@@ -152,17 +154,31 @@ class Orders:
         self.order = order["order"]
         return order
 
-    def _keep(self, result: Mapping[str, Any], *, always: bool) -> dict[str, Any]:
+    def _keep(self, result: Mapping[str, Any], done: Sequence[Happening]) -> dict[str, Any]:
         """Push a checkpoint with the result if the files have changed. Return what the workflow
         must know of it."""
         self._channel.check()
+        # New snapshots are needed wherever the run continues, whole outputs wherever it is read.
+        taken = {_identity(each) for each in done if isinstance(each, SnapshotTaken)}
+        always = not taken <= self._stored_trees or has_whole_output(done)
         store = store_at(self._root)
         made = self._workspace.checkpoint(
             self.run_dir, store, self._claim, self.order, result, always=always
         )
         if made is None:
             return {}
-        return {"checkpoint": made.commit, "left_out": list(made.left_out)}
+        self._stored_trees |= taken
+        return _reported(made)
+
+
+def _identity(taken: SnapshotTaken) -> tuple[str | None, ...]:
+    """Return what a snapshot has stored: two with the same need to be pushed only once."""
+    return taken.tree, taken.project, taken.guard, taken.original
+
+
+def _reported(made: Checkpoint) -> dict[str, Any]:
+    """Return what the workflow must know of a checkpoint."""
+    return {"checkpoint": made.commit, "files": made.files, "left_out": list(made.left_out)}
 
 
 def _take(world: LocalWorld, step: Step) -> LoopState:
@@ -194,7 +210,7 @@ def _follow(
 def _perform(
     loop: FSMLoop, run: LoopState, command: Command, world: LocalWorld
 ) -> tuple[LoopState, list[Happening]]:
-    """Carry out a command, and what follows it up to the end of an action. Return the run, and what
+    """Carry out a command, and what follows it up to the next action. Return the run, and what
     happened; the last happening is not in the run yet."""
     done: list[Happening] = []
     while True:
@@ -203,7 +219,7 @@ def _perform(
         if isinstance(command, ACTIONS):
             return run, done
         ahead = advance(loop, run, happening)
-        if isinstance(ahead.command, Wait | Finish):
+        if isinstance(ahead.command, BEGIN_ORDERS):
             return run, done
         run, command = _take(world, ahead), ahead.command
 
@@ -281,13 +297,7 @@ def _held(given: dict[str, Any], channel: Channel, stop: StopFlag) -> dict[str, 
     workspace.close()
     if orders.ended is not None and orders.ended.status in ARCHIVED:
         last["branch"] = workspace.publish()
-    made = workspace.last
-    return {
-        **last,
-        "checkpoint": made.commit,
-        "left_out": list(made.left_out),
-        "filled": filled.take(),
-    }
+    return {**last, **_reported(workspace.last), "filled": filled.take()}
 
 
 def _without_consent(loop: FSMLoop, request: RunRequest) -> dict[str, str] | None:

@@ -79,6 +79,7 @@ class RunWorkflow:
         self.claim = int(given.get("claim", 0))
         self.order = int(given.get("order", 0))
         self.checkpoint: str = given.get("checkpoint", "")
+        self.files: str | None = given.get("files")
         self.held: dict[str, Any] | None = given.get("held")
         self.request: dict[str, Any] | None = given.get("next")
         self.notes = [decode(Note, each) for each in given.get("notes", ())]
@@ -145,6 +146,7 @@ class RunWorkflow:
             "branch": self.branch,
             "warning": self.warning,
             "left_out": self.left_out,
+            "files": self.files,
             "claim": self.claim,
         }
         if self.is_working:
@@ -409,6 +411,7 @@ class RunWorkflow:
     def _learn(self, reply: Mapping[str, Any]) -> None:
         """Take what the worker reports besides happenings."""
         self.checkpoint = reply.get("checkpoint", self.checkpoint)
+        self.files = reply.get("files", self.files)
         self.left_out = reply.get("left_out", self.left_out)
         self.branch = reply.get("branch", self.branch)
         self.warning = reply.get("warning", "")
@@ -484,6 +487,7 @@ class RunWorkflow:
             "status": self.status(),
             "problem": self.problem,
             "branch": self.branch,
+            "files": self.files,
             "left_out": self.left_out,
             "next": None,
         }

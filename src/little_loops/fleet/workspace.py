@@ -1,7 +1,7 @@
 """The clone in which a worker carries out a run, and the checkpoints that it pushes.
 
-A checkpoint is a commit on `refs/ll/<run>`: the files of the clone, with the checked-out commit and
-the files of the run as its parents. Every push expects the checkpoint that this claim wrote last, so
+A checkpoint is a commit on `refs/ll/<run>`: the files of the clone, with the checked-out commit, the
+files of the run and its snapshots as its parents. Every push expects the checkpoint that this claim wrote last, so
 that a worker that lost its claim without noticing cannot overwrite anything.
 
 Not here: when a checkpoint is written (`seat`), who claims (`worker`).
@@ -12,38 +12,27 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 
-from little_loops.errors import LittleLoopsError
+from little_loops.fleet.git import WorkspaceError, git, restore
 from little_loops.fleet.names import checkpoint_ref, result_branch
+from little_loops.fleet.outputs import too_large, without_secrets
 from little_loops.light_typing import Any
 from little_loops.records import NamedTuple
 
 MAX_FILE_BYTES = 10 << 20
 NEVER_PUSHED = (".env*", "*.pem", "id_*")
-NOT_OF_THE_RUN = ("live.*", "*.secrets", "bin", "mail")
-"""Files of the run that no other worker needs, or that have secrets."""
+NOT_OF_THE_RUN = ("live.*", "bin", "mail")
+"""Files of the run that nobody else needs."""
 OWN_FILES = "\n/**/.loops/.gitignore\n/.loops/.gitignore\n"
 """Files that a run adds to a project that has none yet; tracked ones are not affected."""
 NOTE = ".checkpoint.json"
-GIT_S = 600.0
-"""How long git may take for one command, which may fetch or push a whole repository."""
-SAFE = (
-    *("-c", "core.hooksPath=/dev/null"),
-    *("-c", "core.fsmonitor=false"),
-    *("-c", "gc.auto=0"),
-)
 AUTHOR = {
     f"GIT_{who}_{what}": value
     for who in ("AUTHOR", "COMMITTER")
     for what, value in (("NAME", "ll-loop"), ("EMAIL", "ll-loop@localhost"))
 }
-
-
-class WorkspaceError(LittleLoopsError):
-    """Git could not do what a workspace needs."""
 
 
 class LostClaim(WorkspaceError):
@@ -54,7 +43,7 @@ class Checkpoint(NamedTuple):
     """A commit on the ref of a run, and what it says.
 
     `order` is the order whose result it has, None if it has none. `left_out` are files that are
-    never pushed.
+    never pushed. `files` is the commit with the files of the run, `store` that with its snapshots.
     """
 
     commit: str
@@ -62,6 +51,8 @@ class Checkpoint(NamedTuple):
     head: str
     order: int | None = None
     left_out: tuple[str, ...] = ()
+    files: str | None = None
+    store: str | None = None
 
 
 class ClonePlace(NamedTuple):
@@ -109,6 +100,7 @@ class RunClone:
         """Replace the workspace by a new clone, at a commit. Raises `WorkspaceError`."""
         self._clone(url)
         self._git("checkout", "-q", "-B", self._branch, commit)
+        self._begin_index()
 
     def rebuild(
         self, url: str, checkpoint: str, claim: int, run_dir: str, store: str
@@ -120,37 +112,30 @@ class RunClone:
         self._clone(url)
         self._git("fetch", "-q", "origin", checkpoint)
         trailers = self._check_claim(checkpoint, claim)
-        head, data = trailers["head"], trailers.get("data")
+        head, files, kept = trailers["head"], trailers.get("files"), trailers.get("store")
         self._git("checkout", "-q", "-B", self._branch, head)
         self._git("read-tree", "-u", "--reset", checkpoint)
         self._git("read-tree", head)
+        self._begin_index()
         order = int(trailers["order"]) if "order" in trailers else None
         tree = self._git("rev-parse", f"{checkpoint}^{{tree}}")
-        self._last = Checkpoint(checkpoint, tree, head, order)
-        if data is None:
-            return None
-        for name, folder in (("run", run_dir), ("store", store)):
-            self._restore(f"{data}:{name}", folder)
-        return self._stored_result(data)
+        self._last = Checkpoint(checkpoint, tree, head, order, (), files, kept)
+        for commit, folder in ((files, run_dir), (kept, store)):
+            if commit is not None:
+                restore(self._own, self._environ, commit, folder)
+        return None if files is None else self._stored_result(files)
 
-    def _restore(self, tree: str, folder: str) -> None:
-        """Write the files of a tree into a folder, readable by this user only; do nothing if there
-        is no such tree."""
-        try:
-            self._git("rev-parse", "--verify", "-q", tree)
-        except WorkspaceError:
-            return
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-        use = {"GIT_WORK_TREE": folder, "GIT_INDEX_FILE": self._index("restored")}
-        self._git("read-tree", "--reset", tree, more=use)
-        self._git("checkout-index", "-q", "-a", "-f", more=use, cwd=folder)
-        os.remove(use["GIT_INDEX_FILE"])
+    def _begin_index(self) -> None:
+        """Keep an index for checkpoints, which is as the commit until now: what actions add to the
+        other one may be what is never pushed."""
+        own = os.path.join(self._own, "index")
+        shutil.copyfile(own, self._index("checkpoint"))
 
     def _clone(self, url: str) -> None:
         shutil.rmtree(self.place.folder, ignore_errors=True)
         os.makedirs(self.place.folder, mode=0o700)
         git(self.place.folder, self._environ, "clone", "-q", "--no-checkout", url, "clone")
-        exclude = os.path.join(self.place.clone, ".git", "info", "exclude")
+        exclude = os.path.join(self._own, "info", "exclude")
         os.makedirs(os.path.dirname(exclude), exist_ok=True)
         with open(exclude, "a", encoding="utf-8") as file:
             file.write(OWN_FILES)
@@ -162,21 +147,19 @@ class RunClone:
             raise LostClaim(f"another worker has claimed `{self.place.run}`")
         return trailers
 
-    def _stored_result(self, data: str) -> dict[str, Any] | None:
-        text = self._git("log", "-1", "--format=%b", data)
+    def _stored_result(self, files: str) -> dict[str, Any] | None:
+        text = self._git("log", "-1", "--format=%b", files)
         return json.loads(text) if text else None
 
     def fence(self, claim: int) -> None:
         """Push a checkpoint of this claim, after which those of earlier claims are refused. Raises
         `LostClaim`."""
         before = self._last
-        head = self._git("rev-parse", "HEAD")
         if before is None:
             tree = self._git("rev-parse", "HEAD^{tree}")
-            self._write(Checkpoint("", tree, head), "", claim, None)
-            return
-        data = self._fields(before.commit).get("data")
-        self._write(before, before.commit, claim, data)
+            self._write(Checkpoint("", tree, self._git("rev-parse", "HEAD")), "", claim)
+        else:
+            self._write(before, before.commit, claim)
 
     # ── checkpoints ────────────────────────────────────────────────────────────────────────────
 
@@ -198,28 +181,26 @@ class RunClone:
         """Push the files, those of the run in `run_dir` and `store`, and a result, if the files have
         changed since the last checkpoint, or `always`. Return None if nothing was pushed. Raises
         `LostClaim` and `WorkspaceError`."""
-        tree, left_out = self._tree()
-        head = self._git("rev-parse", "HEAD")
+        head, in_commits = self._head()
+        tree, left_out = self._tree(head)
+        left_out = tuple(dict.fromkeys((*left_out, *in_commits)))
         if not always and (tree, head) == (self.last.tree, self.last.head):
             return None
-        # The store has what was left out, too.
-        folders = {"run": run_dir} if left_out else {"run": run_dir, "store": store}
-        data = self._data(folders, result)
-        found = Checkpoint("", tree, head, order, left_out)
-        return self._write(found, self.last.commit, claim, data)
+        files = self._commit_of("run", run_dir, result)
+        # The snapshots have what was left out, too.
+        kept = None if left_out else self._commit_of("store", store, {})
+        found = Checkpoint("", tree, head, order, left_out, files, kept)
+        return self._write(found, self.last.commit, claim)
 
-    def _write(self, found: Checkpoint, expected: str, claim: int, data: str | None) -> Checkpoint:
+    def _write(self, found: Checkpoint, expected: str, claim: int) -> Checkpoint:
         """Commit and push a checkpoint, if the last one is still the `expected` one."""
-        trailers = {"Run": self.place.run, "Claim": str(claim), "Head": found.head}
-        if found.order is not None:
-            trailers["Order"] = str(found.order)
-        parents = ["-p", found.head]
-        if data is not None:
-            trailers["Data"] = data
-            parents += ["-p", data]
-        trailer = "\n".join(f"LL-{name}: {value}" for name, value in trailers.items())
-        message = f"Checkpoint of {self.place.loop}\n\n{trailer}\n"
-        commit = self._git("commit-tree", found.tree, *parents, stdin=message)
+        said = {"Order": found.order, "Files": found.files, "Store": found.store}
+        trailers = {"Run": self.place.run, "Claim": claim, "Head": found.head, **said}
+        lines = [f"LL-{name}: {it}" for name, it in trailers.items() if it is not None]
+        parents = [each for each in (found.head, found.files, found.store) if each is not None]
+        words = [word for each in parents for word in ("-p", each)]
+        message = "\n".join((f"Checkpoint of {self.place.loop}\n", *lines, ""))
+        commit = self._git("commit-tree", found.tree, *words, stdin=message)
         lease = f"--force-with-lease={self._ref}:{expected}"
         try:
             self._git("push", "-q", "--no-verify", lease, "origin", f"{commit}:{self._ref}")
@@ -231,25 +212,34 @@ class RunClone:
         self._keep_note()
         return self._last
 
-    def _tree(self) -> tuple[str, tuple[str, ...]]:
-        """Return the tree of the files that checkpoints have, and what was left out."""
-        index = self._index("checkpoint")
-        if not os.path.exists(index):
-            shutil.copyfile(os.path.join(self.place.clone, ".git", "index"), index)
-        use = {"GIT_INDEX_FILE": index}
-        never = [f":(exclude,glob)**/{name}" for name in NEVER_PUSHED]
-        self._git("add", "-u", "--", ".", *never, more=use)
+    def _head(self) -> tuple[str, tuple[str, ...]]:
+        """Return the commit that a checkpoint may refer to: the checked-out one, or, if commits of
+        the run have files that are never pushed, the one before them; and these files."""
+        head, last = self._git("rev-parse", "HEAD"), self.last.head
+        if head == last:
+            return head, ()
+        made = ("log", "-m", "-z", "--format=", "--name-only", "--diff-filter=d")
+        not_ours = ("HEAD", "--not", last, "--remotes=origin")
+        found = self._git(*made, *not_ours, "--", *_globs("glob"))
+        names = tuple(dict.fromkeys(filter(None, (each.strip("\n") for each in found.split("\0")))))
+        return (last, names) if names else (head, ())
+
+    def _tree(self, head: str) -> tuple[str, tuple[str, ...]]:
+        """Return the tree of the files that checkpoints have, and what was left out: new files, and
+        changes to those that `head` has."""
+        use = {"GIT_INDEX_FILE": self._index("checkpoint")}
+        self._git("add", "-u", "--", ".", *_globs("exclude,glob"), more=use)
+        if head != self.last.head:
+            self._git("reset", "-q", head, "--", *_globs("glob"), more=use)
         scope = [] if "." in self.place.scope else ["--", *self.place.scope]
         untracked = self._git("ls-files", "-o", "--exclude-standard", "-z", *scope, more=use)
         paths = [path for path in untracked.split("\0") if path]
-        secret = self._git(
-            "ls-files", "-m", "-z", "--", *(f":(glob)**/{name}" for name in NEVER_PUSHED)
-        )
         left_out = tuple(path for path in paths if not self._may_be_pushed(path))
         if kept := [path for path in paths if path not in left_out]:
             words = ("add", "--pathspec-from-file=-", "--pathspec-file-nul")
             self._git("--literal-pathspecs", *words, more=use, stdin="\0".join(kept))
-        changed = tuple(path for path in secret.split("\0") if path)
+        modified = self._git("ls-files", "-m", "-z", "--", *_globs("glob"), more=use)
+        changed = tuple(path for path in modified.split("\0") if path)
         return self._git("write-tree", more=use), (*left_out, *changed)
 
     def _may_be_pushed(self, path: str) -> bool:
@@ -264,22 +254,21 @@ class RunClone:
             return False
         return found.st_size <= MAX_FILE_BYTES
 
-    def _data(self, folders: Mapping[str, str], result: Mapping[str, Any]) -> str:
-        """Return a commit with the files of some folders, and a result as its message."""
-        lines = [
-            f"040000 tree {self._tree_of(name, folder)}\t{name}\n"
-            for name, folder in folders.items()
-            if os.path.isdir(folder)
-        ]
-        tree = self._git("mktree", stdin="".join(lines))
-        text = json.dumps(result, separators=(",", ":"))
-        return self._git("commit-tree", tree, stdin=f"Files of a run\n\n{text}\n")
-
-    def _tree_of(self, name: str, folder: str) -> str:
+    def _commit_of(self, name: str, folder: str, result: Mapping[str, Any]) -> str | None:
+        """Return a commit with the files of a folder, and a result as its message; None if there is
+        no such folder."""
+        if not os.path.isdir(folder):
+            return None
         use = {"GIT_WORK_TREE": folder, "GIT_INDEX_FILE": self._index(name)}
-        not_these = [f":(exclude,glob)**/{name}" for name in NOT_OF_THE_RUN]
+        not_these = [f":(exclude,glob)**/{each}" for each in NOT_OF_THE_RUN]
+        not_these += [f":(exclude,literal){path}" for path in too_large(folder)]
         self._git("add", "-A", "-f", "--", ".", *not_these, more=use, cwd=folder)
-        return self._git("write-tree", more=use)
+        for path, data in without_secrets(folder):
+            text = data.decode("utf-8", "surrogateescape")
+            blob = self._git("hash-object", "-w", "--stdin", stdin=text)
+            self._git("update-index", "--cacheinfo", f"100644,{blob},{path}", more=use)
+        tree, text = self._git("write-tree", more=use), json.dumps(result, separators=(",", ":"))
+        return self._git("commit-tree", tree, stdin=f"Files of a run\n\n{text}\n")
 
     def _fields(self, commit: str) -> dict[str, str]:
         """Return what the message of a checkpoint says."""
@@ -293,7 +282,7 @@ class RunClone:
         """Push the files of the last checkpoint as a branch; return its name, None if the run has
         changed nothing."""
         last, commit = self.last, self.last.head
-        start = self._git("rev-list", "--max-count=1", "HEAD", "--not", "--remotes=origin")
+        start = self._git("rev-list", "--max-count=1", last.head, "--not", "--remotes=origin")
         if last.tree == self._git("rev-parse", f"{last.head}^{{tree}}"):
             if not start:
                 return None
@@ -314,6 +303,10 @@ class RunClone:
     @property
     def _branch(self) -> str:
         return result_branch(self.place.loop, self.place.run)
+
+    @property
+    def _own(self) -> str:
+        return os.path.join(self.place.clone, ".git")
 
     def _index(self, name: str) -> str:
         return os.path.join(self.place.folder, f"{name}.index")
@@ -343,36 +336,13 @@ class RunClone:
         more: Mapping[str, str] | None = None,
         cwd: str | None = None,
     ) -> str:
-        environ = {**self._environ, **(more or {})}
-        own = os.path.join(self.place.clone, ".git")
-        return git(cwd or self.place.clone, {**environ, "GIT_DIR": own}, *words, stdin=stdin)
+        environ = {**self._environ, **(more or {}), "GIT_DIR": self._own}
+        return git(cwd or self.place.clone, environ, *words, stdin=stdin)
 
 
-def git(cwd: str, environ: Mapping[str, str], *words: str, stdin: str = "") -> str:
-    """Run git, and return what it prints. Raises `WorkspaceError`."""
-    try:
-        done = subprocess.run(
-            ["git", *SAFE, *words],
-            cwd=cwd,
-            env=dict(environ),
-            input=stdin,
-            capture_output=True,
-            umask=0o077 if "checkout-index" in words else -1,
-            text=True,
-            errors="surrogateescape",
-            check=False,
-            timeout=GIT_S,
-        )
-    except subprocess.TimeoutExpired as late:
-        raise WorkspaceError(f"`git {_verb(words)}` did not finish within {GIT_S:g} s") from late
-    if done.returncode:
-        why = done.stderr.strip().splitlines() or [f"exit {done.returncode}"]
-        raise WorkspaceError(f"`git {_verb(words)}` failed: {'; '.join(why[-3:])}")
-    return done.stdout.rstrip("\n")
-
-
-def _verb(words: Sequence[str]) -> str:
-    return next((word for word in words if not word.startswith("-")), "")
+def _globs(magic: str) -> Iterator[str]:
+    """Yield pathspecs of the names that are never pushed."""
+    return (f":({magic})**/{name}" for name in NEVER_PUSHED)
 
 
 def is_served(url: str, patterns: Sequence[str]) -> bool:

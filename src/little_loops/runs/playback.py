@@ -7,7 +7,7 @@ Not here: reading events and outputs (`entries`, `outputs`), waiting for more of
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from little_loops.fsm.actions import action_of_event, is_agents
 from little_loops.fsm.events import (
@@ -17,8 +17,9 @@ from little_loops.fsm.events import (
     Entry,
     StateEnter,
 )
-from little_loops.light_typing import TYPE_CHECKING
+from little_loops.light_typing import TYPE_CHECKING, assert_never
 from little_loops.records import NamedTuple
+from little_loops.reporting.observers import Observer
 from little_loops.runs.arrival import StreamName
 from little_loops.runs.outputs import CHUNK, ActionOutput, Outputs
 
@@ -57,6 +58,24 @@ class ToolEnded(NamedTuple):
 
 
 Item = Entry | PrintedText | AgentActivity | ToolEnded | UsageSoFar
+
+
+def show(items: Iterable[Item], observer: Observer) -> None:
+    """Pass each item to the matching method of the observer."""
+    for item in items:
+        match item:
+            case Entry():
+                observer.record(item)
+            case PrintedText(stream, data):
+                observer.printed(stream, data)
+            case AgentActivity(text):
+                observer.doing(text)
+            case ToolEnded(files=files):
+                observer.changed(files)
+            case UsageSoFar(tokens, cost_usd):
+                observer.used(tokens, cost_usd)
+            case _:
+                assert_never(item)
 
 
 class Playback:
