@@ -13,7 +13,7 @@ import pytest
 
 from little_loops.errors import StoreError
 from little_loops.system.stops import StopFlag
-from little_loops.trees.content import Bounds
+from little_loops.trees.content import Bounds, Intake, Unstored
 from little_loops.trees.model import Changed, PathChange
 from little_loops.trees.rules import Rules
 from little_loops.trees.store import TreeStore
@@ -222,3 +222,25 @@ def test_what_changed_in_the_scope_beside_a_file_that_was_too_large(tmp_path):
     (tree.root / "data/small").unlink()
     after = store.snapshot(rules).project
     assert store.changed(before, after, ("src",)) == Changed(1, ("src/a.py",), 1, 1)
+
+
+def test_content_that_is_too_large_and_known_is_not_hashed_twice(tree):
+    """Both hashes of a file take the same time, and one of them is enough to know it again."""
+    descriptor = os.open(tree.write("large", "x" * 200), os.O_RDONLY)
+    known: dict[bytes, Unstored] = {}
+    store = tree.store()
+    with store._writing() as opened:
+        intake = Intake(opened.writer, known, Bounds(file_bytes=100), store.git)
+        first = intake._read(descriptor)
+        assert known == {first.id: Unstored.of(b"x" * 200)}
+        known[first.id] = marked = Unstored(200, "already known")
+        assert (intake._read(descriptor).id, known) == (first.id, {first.id: marked})
+        known[first.id] = Unstored(200, "", is_left_out=True)
+        assert (intake._read(descriptor).id, known) == (
+            first.id,
+            {first.id: Unstored.of(b"x" * 200)},
+        )
+        tree.write("large", "y" * 200)
+        other = intake._read(descriptor)
+    os.close(descriptor)
+    assert known[other.id] == Unstored.of(b"y" * 200)

@@ -6,9 +6,13 @@ import hashlib
 import os
 import stat
 
+from little_loops.light_typing import TYPE_CHECKING
 from little_loops.records import NamedTuple
 from little_loops.trees.git import Git, Interrupted
 from little_loops.trees.objects import PackWriter, object_id
+
+if TYPE_CHECKING:
+    from hashlib import _Hash as Hash
 
 MAX_FILE_BYTES = 50 << 20  # said in docs/explanation/proof.md
 """A larger file is recorded by its size and hash, and cannot be restored."""
@@ -89,8 +93,10 @@ class Intake:
 
     def has(self, id: bytes) -> bool:
         """Return whether content with this id needs no reading: it is stored, or was too large."""
-        too_large = id in self.unstored and not self.unstored[id].is_left_out
-        return too_large or self.writer.has(id)
+        return self._is_too_large(id) or self.writer.has(id)
+
+    def _is_too_large(self, id: bytes) -> bool:
+        return id in self.unstored and not self.unstored[id].is_left_out
 
     def blob(self, data: bytes) -> bytes:
         """Store the content, or list it as unstored if the snapshot would exceed
@@ -167,25 +173,36 @@ class Intake:
         return StoredContent(info, self.blob(data))
 
     def _hash(self, descriptor: int) -> StoredContent:
-        """Hash a file that is too large to store, and list it as unstored.
+        """Hash a file that is too large to store, and list it as unstored. Its SHA-256 is computed
+        only if the content is new, because that takes as long as the id.
 
         Raises `NotStored` if its size changes during every attempt.
         """
         for _ in range(ATTEMPTS):
             info = os.fstat(descriptor)
-            id = hashlib.sha1(b"blob %d\0" % info.st_size, usedforsecurity=False)
-            plain = hashlib.sha256()
-            os.lseek(descriptor, 0, os.SEEK_SET)
-            size = 0
-            while chunk := os.read(descriptor, CHUNK):
-                self.check()
-                id.update(chunk)
-                plain.update(chunk)
-                size += len(chunk)
-            if size == info.st_size:
+            size, id = info.st_size, hashlib.sha1(usedforsecurity=False)
+            listed = any(one.size == size for one in self.unstored.values())
+            if listed and self._feed(descriptor, size, id) and self._is_too_large(id.digest()):
+                return StoredContent(info, id.digest())
+            id, plain = hashlib.sha1(usedforsecurity=False), hashlib.sha256()
+            if self._feed(descriptor, size, id, plain):
                 self.unstored[id.digest()] = Unstored(size, plain.hexdigest())
                 return StoredContent(info, id.digest())
         raise NotStored(BUSY)
+
+    def _feed(self, descriptor: int, size: int, id: Hash, plain: Hash | None = None) -> bool:
+        """Read a whole file into the hashes of its id and, if given, of its plain content. Return
+        whether it has this size."""
+        id.update(b"blob %d\0" % size)
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        left = size
+        while chunk := os.read(descriptor, CHUNK):
+            self.check()
+            id.update(chunk)
+            if plain is not None:
+                plain.update(chunk)
+            left -= len(chunk)
+        return left == 0
 
 
 def read_up_to(descriptor: int, limit: int) -> bytes:
