@@ -1,4 +1,5 @@
-"""The entry point: find the verb, load its module, and turn errors into messages and exit codes.
+"""The entry point: find the verb (also an alias or a mistyped one), load its module, and turn errors
+into messages and exit codes.
 
 Verbs are dispatched by hand, so that `ll-loop --help` and `ll-loop status` load nothing else.
 """

@@ -1,5 +1,7 @@
 """`ll-loop verify`: check a receipt against the files, the log and, with `--rerun`, the checks.
 
+A check runs again only if it is one of the loop's own.
+
 Not here: what is found, and in which words (`receipts.verification`).
 """
 

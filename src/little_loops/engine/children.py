@@ -1,8 +1,8 @@
 """The processes of the runs that a run starts: forked from the runner, watched until they end.
 
 A child is forked, not executed, so it starts in milliseconds. It sends its lines through a pipe; the
-pipe closes when it ends, and how it ended is in its files. Its own end of another pipe closes when
-its parent is gone.
+pipe closes when it ends, and how it ended is in its files, unless it was killed before it recorded
+anything (`_reap`). Its own end of another pipe closes when its parent is gone.
 
 Not here: what a child does (`child_run`), which children run (`fsm.joins`).
 """

@@ -7,7 +7,8 @@ a check works, a note with everything that restoring needs is in the store.
     STORE/turns/RUN          who works, since when, on which rules and reference
     STORE/turns/RUN.patch    what was restored, in case the change is the user's
 
-Not here: the same for a run that is resumed (`fsm.machine`).
+Not here: the same for a run that is resumed (`fsm.machine`; its lines: `_way_back` in
+`reporting.lines`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from contextlib import suppress
 
 from little_loops.errors import StoreError
 from little_loops.fsm.evidence import tampering_of
+from little_loops.fsm.path_text import listed_paths
 from little_loops.fsm.schema import KILL_GRACE_S, Evidence
 from little_loops.fsm.scope import overlaps
 from little_loops.fsm.state import Blame
@@ -60,6 +62,20 @@ class Settled(NamedTuple):
     restored: tuple[str, ...]
     patch: str
     changed: tuple[str, ...]
+
+    def warnings(self) -> Iterator[str]:
+        """Yield what the user of the next run is told about them."""
+        when = "an agent's interrupted turn" if self.by == "agent" else "an interrupted check"
+        if self.restored:
+            yield (
+                f"{listed_paths(self.restored, len(self.restored))} changed during {when}: restored;"
+                f" if the change is yours, `git apply {self.patch}` brings it back"
+            )
+        if self.changed:
+            yield (
+                f"{listed_paths(self.changed, len(self.changed))} changed during {when}, and this run"
+                " starts with that change in place; review it with `git diff`"
+            )
 
 
 def turn_of(

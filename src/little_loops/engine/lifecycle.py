@@ -323,17 +323,8 @@ def _settle_interrupted_turns(
         )
         return
     for one in found:
-        when = "an agent's interrupted turn" if one.by == "agent" else "an interrupted check"
-        if one.restored:
-            services.warn(
-                f"warning: {listed_paths(one.restored, len(one.restored))} changed during {when}:"
-                f" restored; if the change is yours, `git apply {one.patch}` brings it back"
-            )
-        if one.changed:
-            services.warn(
-                f"warning: {listed_paths(one.changed, len(one.changed))} changed during {when}, and this"
-                " run starts with that change in place; review it with `git diff`"
-            )
+        for warning in one.warnings():
+            services.warn(f"warning: {warning}")
     _refuse_changed_definition(request, [path for one in found for path in one.restored])
 
 

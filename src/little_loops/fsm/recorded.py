@@ -1,9 +1,10 @@
 """What happened in a recorded run: the happenings that its events came from.
 
 The machine gives a command, and the next happening answers it. So while the machine follows a log,
-its command and the next events together say what happened. Times come from the events, too.
+its command and the next events together say what happened. Times come from the events, too. A log
+that was cut lacks some: the end of an action or a hook, for example.
 
-Not here: following a log (`engine.replaying`), reading one (`runs.recordings`).
+Not here: following a log (`engine.following`), reading one (`runs.recordings`).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ the files that would be delivered.
 There is one copy per project and scope, outside the project. It is kept between checks, so only
 files that differ are written again. Protected paths have the content of their reference. Paths that
 were ignored when the run started are there, too: directories as links, small files as they were
-then. Its `.git` has the project's commit as its only ref.
+then. What a check builds there stays for the next check of the same files, except for caches. Its `.git` has the project's commit as its only ref.
 
 If the project is a subdirectory of its repository, the copy also has the rest of the repository as
 it was when the run started, because a check may need it.

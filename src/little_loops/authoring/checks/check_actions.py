@@ -1,4 +1,5 @@
-"""Warn about actions that do not do what they look like, or must not run twice.
+"""Warn about actions that do not do what they look like, such as bash features in a script for `sh`,
+or must not run twice.
 
 Not here: checks of hosts' options and commands, which need more than a text.
 """
