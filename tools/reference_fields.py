@@ -74,6 +74,7 @@ from little_loops.authoring.fields.table import (
     STATE,
     TASK,
     TRANSITIONS,
+    WORKSPACE,
     WORKTREE_TABLES,
 )
 from little_loops.authoring.loop_tests import EXPECT, FILE, OUTCOME, TEST
@@ -83,6 +84,10 @@ from little_loops.fsm.schema import RESERVED_WORDS
 from tools.markdown import code, sentence, table
 
 # ── kinds of values ────────────────────────────────────────────────────────────────────────
+
+
+_NAMED_ALIKE = ("retry", "hooks", "limits", "notify", "workspace")
+"""Tables whose fields have their names."""
 
 
 def kind_text(kind: Kind) -> str:
@@ -156,7 +161,7 @@ _KINDS: Mapping[type, Callable[[Any], str]] = {
     ConditionKind: lambda kind: "[condition](conditions.md)",
     HostKind: lambda kind: "`claude`, `codex`, `command` or a [mapping](#host)",
     PartKind: lambda kind: (
-        f"[{kind.table}](#{'' if kind.table in ('retry', 'hooks', 'limits', 'notify') else 'a-'}{kind.table})"
+        f"[{kind.table}](#{'' if kind.table in _NAMED_ALIKE else 'a-'}{kind.table})"
     ),
     ActionKind: lambda kind: "[command](#a-command)" + (" or loop" if kind.loops else ""),
     Commands: lambda kind: (
@@ -246,6 +251,11 @@ WORKTREE_INTRO = """\
 A git worktree for the run, outside the project, in your cache directory. `true` takes all defaults. It needs git 2.38 or newer.
 The table is that of a state; for a loop, `merge` is `none` by default. See
 [run without touching your files](../howto/worktrees.md).
+"""
+WORKSPACE_INTRO = """\
+For runs on a [fleet](../howto/many-machines.md). Files that git ignores, such as installed packages, do not move between machines, so `setup` runs
+each time a worker takes up the run, and should do nothing if its work is already done. If it fails, the run ends as failed. A run on one computer
+works in your own files and ignores this field.
 """
 NOTIFY_INTRO = """\
 Who is notified about runs, in a loop or in the user's config file; both apply. `waits`: the run paused for a review, a handoff or the budget,
@@ -342,6 +352,8 @@ def fields_page() -> Iterator[str]:
     yield from fields_table(LIMITS.fields)
     yield from ("## `worktree`", "", *WORKTREE_INTRO.splitlines(), "")
     yield from fields_table(WORKTREE_TABLES["worktree"].fields)
+    yield from ("## `workspace`", "", *WORKSPACE_INTRO.splitlines(), "")
+    yield from fields_table(WORKSPACE.fields)
     yield from ("## `evidence`", "", *EVIDENCE_INTRO.splitlines(), "")
     yield from fields_table(EVIDENCE.fields)
     yield from ("## `hooks`", "", *HOOKS_INTRO.splitlines(), "")

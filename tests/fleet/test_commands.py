@@ -18,6 +18,7 @@ from temporalio.api.enums.v1 import EventType
 from little_loops.fleet.address import connected
 from little_loops.fleet.names import workflow_id
 from tests.fleet.fleet import Fleet
+from tests.hosts.played import play_claude
 from tests.project import DEADLINE_S, Project, until
 
 FIX = """\
@@ -258,11 +259,48 @@ def test_agents_skip_permissions_only_where_the_worker_allows_it(
     at = f"{ll.at}/careful"
     with careful_worker(tmp_path, fleet, f"{tmp_path}/*"):
         shown = ll("run", "agent", "--fleet", at)
-        assert "does not let agents skip permission prompts" in shown
-        assert "worker `" in shown
+        assert re.search(
+            r"Loop failed in state 'work': worker `\S+-\d` does not let agents skip permission"
+            r" prompts: `claude: Fix it` \(start the worker with `--allow-skip-permissions`, ",
+            shown,
+        )
         assert shown.endswith("exit 1")
+        status = json.loads(ll("status", "agent", "--json", "--fleet", at).rpartition("exit")[0])
+        assert (status["status"], status["reason"]) == ("failed", "consent")
+        assert ll("resume", "agent", "--fleet", at).endswith("exit 1")
         assert "(ll-loop " in ll("doctor", "--fleet", at)
         assert ll("run", "fix", "--fleet", at).endswith("exit 0")
+
+
+def test_agents_skip_permissions_in_what_the_account_of_the_worker_has_agreed_to(
+    ll: Shell, tmp_path: Path, fleet: Fleet
+):
+    at, bare = f"{ll.at}/careful", str(ll.project.root.parent / "bare.git")
+    said = play_claude("success", "I looked at it.", "").stdout
+    (fleet.home / "said").write_bytes(said)
+    (fleet.bin / "claude").unlink(missing_ok=True)
+    (fleet.bin / "claude").write_text(
+        f'#!/bin/sh\necho "$@" > {fleet.home}/words\ncat {fleet.home}/said\n'
+    )
+    (fleet.bin / "claude").chmod(0o755)
+    own, other = tmp_path / "own", tmp_path / "other"
+    ll.project.git("clone", "-q", bare, str(own))
+    ll.project.git("clone", "-q", str(ll.project.root), str(other))
+
+    def trust(clone: Path, *words: str) -> None:
+        done = subprocess.run(
+            ll.project.argv("trust", *words), cwd=clone, env=fleet.environ(), check=False
+        )
+        assert done.returncode == 0
+
+    with careful_worker(tmp_path, fleet, f"{tmp_path}/*"):
+        trust(other, "agent")  # it is a clone of another repository
+        assert ll("run", "agent", "--fleet", at).endswith("exit 1")
+        trust(own, "agent")
+        assert ll("resume", "agent", "--fleet", at).endswith("exit 0")
+        assert "--dangerously-skip-permissions" in (fleet.home / "words").read_text()
+        trust(own, "--revoke")
+        assert ll("run", "agent", "--fleet", at).endswith("exit 1")
 
 
 def test_a_worker_leaves_repositories_alone_that_it_does_not_serve(

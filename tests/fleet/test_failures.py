@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import psutil
@@ -12,12 +13,13 @@ import yaml
 
 from little_loops.definitions.loading import load_loop
 from little_loops.fleet.runtime import FleetRuntime
+from little_loops.fsm.codec import to_record
 from little_loops.fsm.schema import FSMLoop
 from tests.contract.suite import effects, told
 from tests.fleet.fleet import Fleet, FleetWorker
 from tests.project import DEADLINE_S, Project, until
 
-SLOW = {
+SLOW: dict[str, Any] = {
     "name": "slow",
     "initial": "first",
     "states": {
@@ -105,11 +107,16 @@ class Case:
 def begin(project: Project, fleet: Fleet) -> Iterator[Callable[..., Case]]:
     made: list[Case] = []
 
-    def start(text: dict[str, Any] = SLOW) -> Case:
+    def start(
+        text: dict[str, Any] = SLOW, files: Mapping[str, str] = {}, *, broken: bool = False
+    ) -> Case:
         env = {"OUT": str(project.home)}
         project.loop("slow", yaml.safe_dump({**text, "env": env}))
         (project.root / "src").mkdir()
-        (project.root / "src" / "value").write_text("0\n")
+        for name, content in {"src/value": "0\n", **files}.items():
+            (project.root / name).write_text(content)
+        if broken:
+            (project.home / "broken").touch()
         project.git("init", "-q", "-b", "main")
         project.git("add", "-A")
         project.git("-c", "user.name=a", "-c", "user.email=a@b.c", "commit", "-qm", "start")
@@ -229,3 +236,57 @@ def test_an_agent_whose_worker_is_killed_is_asked_again_with_the_same_evidence(
     bare = str(case.project.root.parent / "bare.git")
     changed = case.project.git("-C", bare, "diff", "--name-only", "main", str(branch))
     assert changed == "src/value"
+
+
+SETUP = {
+    **SLOW,
+    "workspace": {
+        "setup": "echo setup >> $OUT/effects; test -e $OUT/broken && exit 7; > src/built"
+    },
+    "states": {
+        **SLOW["states"],
+        "second": {
+            "action": "test -e src/built || exit 9; echo second >> $OUT/effects;"
+            " until test -e $OUT/ok; do sleep 0.05; done; echo 2 > src/second",
+            "next": "third",
+        },
+    },
+}
+
+
+def test_setup_runs_on_each_machine_before_the_first_action_there(begin: Callable[..., Case]):
+    case = begin(SETUP, {".gitignore": "/src/built\n"})
+    case.effect("setup", "first", "second")
+    worker = case.holder()
+    worker.send(signal.SIGKILL)
+    case.replace(worker)
+    case.effect("setup", "first", "second", "setup", "second")
+    case.proceed()
+    assert case.ends() == "completed terminal"
+    assert effects(case.project)[5:] == ["1", "2"]
+
+
+def test_a_setup_that_fails_ends_the_run_and_a_resume_continues_it(begin: Callable[..., Case]):
+    case = begin(SETUP, {".gitignore": "/src/built\n"}, broken=True)
+    assert case.ends() == "failed error"
+    worker = (case.runtime.details("slow") or {})["worker"]
+    assert worker is None
+    last = to_record(case.runtime.events("slow")[-1])
+    assert re.fullmatch(
+        r"`setup` of the workspace failed on `\S+-\d+`: exit 7", str(last["error"])
+    ), last
+    assert effects(case.project) == ["setup"]
+    (case.project.home / "broken").unlink()
+    case.proceed()
+    case.runtime.resume("slow")
+    assert case.ends() == "completed terminal"
+    assert effects(case.project) == ["setup", "setup", "first", "second", "1", "2"]
+
+
+def test_a_stop_ends_setup_and_all_that_it_has_started(begin: Callable[..., Case]):
+    setup = "echo $$ >> $OUT/effects; until test -e $OUT/ok; do sleep 0.05; done"
+    case = begin({**SLOW, "workspace": {"setup": setup}})
+    until(lambda: effects(case.project), "setup")
+    case.runtime.stop("slow")
+    assert case.ends() == "failed signal"
+    until(lambda: not psutil.pid_exists(int(effects(case.project)[0])), "end of setup")

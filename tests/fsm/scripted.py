@@ -42,6 +42,7 @@ from little_loops.fsm.happenings import (
     ActionEnded,
     Admitted,
     BranchesFound,
+    CannotContinue,
     ChildEnded,
     ChildOutcome,
     ChildrenOutOfTime,
@@ -213,6 +214,8 @@ class ScriptedWorld:
             raise Crash
         if isinstance(said, Stop):
             return StopAsked(self.now(), said.signal)
+        if isinstance(said, CannotContinue):
+            return said._replace(at=self.now())
         says = said if isinstance(said, Says) else Says(said)  # type: ignore[arg-type]
         result = says.result
         deadline_ms = command.job.deadline_ms
@@ -237,6 +240,8 @@ class ScriptedWorld:
             raise Crash
         if isinstance(said, Stop):
             return StopAsked(self.now(), said.signal)
+        if isinstance(said, CannotContinue):
+            return said._replace(at=self.now())
         if said == OUT_OF_TIME:
             self._pass(command.deadline_ms or 0)
             return ChildrenOutOfTime(self.now())

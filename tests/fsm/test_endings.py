@@ -157,6 +157,7 @@ def test_the_table():
         failed, stale_evidence: final tree not checked; loop_error, exit 1; resume: same state
         failed, storage: snapshot storage damaged; loop_error, exit 1; resume: same state
         failed, hook: before_run hook failed; loop_error, exit 1; resume: where it stopped
+        failed, consent: a worker without consent; loop_error, exit 1; resume: where it stopped
         failed, rejected: rejected; loop_error, exit 1; resume: same state
         failed, stalled: stalled; loop_error, exit 3; resume: higher limit
         failed, max_iterations: iterations; loop_error, exit 3; resume: higher limit

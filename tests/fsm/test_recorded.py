@@ -35,8 +35,10 @@ from little_loops.fsm.events import (
     Tree,
 )
 from little_loops.fsm.happenings import (
+    SETUP_FAILED,
     ActionEnded,
     Admitted,
+    CannotContinue,
     Denied,
     HookEnded,
     Judged,
@@ -173,6 +175,30 @@ def test_an_action_that_a_stop_ended(rest, signal):
     assert (found.stop, found.result.cut_by, found.result.agent) == (signal, "stop", None)
     never = event("action_interrupted", cause="stop", attempt=1, started=False)
     assert answer(ACT, never, *rest) == StopAsked(AT, signal)
+
+
+@pytest.mark.parametrize(
+    ("reason", "why"),
+    [
+        pytest.param("consent", "not here", id="agents may not work there"),
+        pytest.param("error", f"{SETUP_FAILED} on `a-1`: exit 7", id="its preparation failed"),
+    ],
+)
+def test_nobody_who_could_carry_out_the_command(reason, why):
+    end = event("loop_error", reason=reason, error=why)
+    refused = CannotContinue(AT, reason, why)
+    never = event("action_interrupted", cause="stop", attempt=1, started=False)
+    assert answer(ACT, never, event("report"), end) == refused
+    assert answer(Wait(WaitFor("backoff", 1000)), end) == refused
+    assert answer(HOOK, end) == refused
+
+
+def test_an_error_that_nobody_refused():
+    end = event("loop_error", reason="error", error="exit 7")
+    with pytest.raises(Unexpected):
+        answer(ACT, end)
+    with pytest.raises(Unexpected):
+        answer(ACT, event("warning", message="slow", state="check"))
 
 
 def test_a_measurement_that_did_not_count():

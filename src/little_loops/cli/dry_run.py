@@ -49,6 +49,7 @@ from little_loops.terminal.description import (
     state_lines,
     states_json,
     widest_on,
+    workspace_lines,
     worktree_lines,
 )
 from little_loops.terminal.evidence_lines import evidence_json, evidence_lines
@@ -252,6 +253,7 @@ def page(plan: DryRun, *, ascii_only: bool = False, widest: int = WIDEST) -> Ite
     yield f"limits   {limits_text(plan.loop, dot)}"
     yield from _scope_lines(plan)
     yield from worktree_lines(plan.loop, dot)
+    yield from workspace_lines(plan.loop)
     home = os.environ.get("HOME", "")
     yield from evidence_lines(plan.evidence, plan.loop.evidence, home, widest)
     yield from hooks_lines(plan.loop)

@@ -32,6 +32,7 @@ from little_loops.terminal.description import (
     state_lines,
     states_json,
     widest_on,
+    workspace_lines,
     worktree_lines,
 )
 from little_loops.terminal.evidence_lines import evidence_json, evidence_lines
@@ -94,6 +95,7 @@ def page(found: LoopFile, *, ascii_only: bool = False, widest: int = WIDEST) -> 
     yield f"limits   {limits_text(loop, dot)}"
     yield f"scope    {', '.join(loop.scope)}"
     yield from worktree_lines(loop, dot)
+    yield from workspace_lines(loop)
     home = os.environ.get("HOME", "")
     yield from evidence_lines(_evidence(found), loop.evidence, home, widest)
     yield from hooks_lines(loop)

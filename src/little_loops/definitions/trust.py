@@ -79,6 +79,16 @@ def trust_of(project: str, environ: Mapping[str, str]) -> Trust:
         return _trust(project, _read(folder))
 
 
+def all_trust(environ: Mapping[str, str]) -> tuple[Trust, ...]:
+    """Return what the user has agreed to, for each project. Raises `StorageError`."""
+    folder = Folder.at(state_home(environ))
+    if folder is None:
+        return ()
+    with folder:
+        projects = _read(folder)
+    return tuple(_trust(path, projects) for path in projects)
+
+
 def agree(
     project: str, actions: Iterable[AgentAction], since: str, environ: Mapping[str, str]
 ) -> None:

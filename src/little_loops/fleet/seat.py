@@ -24,11 +24,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from little_loops import __version__
+from little_loops.engine.hooks import Tail
 from little_loops.engine.lifecycle import ARCHIVED, RunOutcome, RunRequest, sealing_of, start
 from little_loops.engine.local_world import LocalWorld, Services
 from little_loops.engine.request_data import request_from
-from little_loops.errors import FAILED, LittleLoopsError
+from little_loops.engine.worktree_runs import problem_of, run_script
+from little_loops.errors import LittleLoopsError
 from little_loops.fleet.channel import Channel, WorkerGone
+from little_loops.fleet.consent import consent_for
 from little_loops.fleet.outputs import has_whole_output
 from little_loops.fleet.snapshots import adopt, store_at
 from little_loops.fleet.workspace import Checkpoint, ClonePlace, LostClaim, RunClone
@@ -38,6 +41,7 @@ from little_loops.fsm.commands import (
     CheckMerged,
     Command,
     Ending,
+    EndLeftovers,
     Finish,
     PrepareWorktree,
     RunAgent,
@@ -48,9 +52,16 @@ from little_loops.fsm.commands import (
     Wait,
 )
 from little_loops.fsm.events import ActionStart, Entry
-from little_loops.fsm.evidence import has_agent
-from little_loops.fsm.happenings import Happening, SnapshotTaken
+from little_loops.fsm.happenings import (
+    SETUP_FAILED,
+    CannotContinue,
+    Happening,
+    SnapshotTaken,
+    StopAsked,
+)
+from little_loops.fsm.limits import time_left_ms
 from little_loops.fsm.machine import Step, advance
+from little_loops.fsm.next_action import side_job
 from little_loops.fsm.plain import decode, masked
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import Answer, LoopState, Note
@@ -107,15 +118,20 @@ class Orders:
         claim: int,
         filled: FilledTexts,
         stop: StopFlag,
-        stored: Sequence[Mapping[str, Any]] = (),
+        stored: Sequence[Mapping[str, Any]],
+        worker: str,
+        refusal: str | None,
     ) -> None:
-        """`stored` are the happenings that a checkpoint has, of an order whose worker was lost."""
+        """`stored` are the happenings that a checkpoint has, of an order whose worker was lost;
+        `refusal` is why the agents of the run may not work on this `worker`."""
         self._channel = channel
         self._workspace = workspace
         self._claim = claim
         self._filled = filled
         self._stop = stop
         self._stored = stored
+        self._worker = worker
+        self._refusal = refusal
         self.order = 0
         self.run_dir = self._root = ""
         self.ended: Ending | None = None
@@ -129,8 +145,12 @@ class Orders:
         first = [decode_happening(each) for each in self._stored] or [happening]
         for each in first[:-1]:
             run = _take(world, advance(loop, run, each))
+        before = run
+        if (obstacle := self._prepare(loop, run, first[-1], world)) is not None:
+            run = _take(world, advance(loop, run, first[-1]))
+            first.append(obstacle)
         reply: dict[str, Any] = {
-            "run": run.to_dict(),
+            "run": before.to_dict(),
             "happenings": [encode_happening(each) for each in first],
         }
         happening = first[-1]
@@ -146,6 +166,19 @@ class Orders:
             happening = done[-1]
             reply = {"happenings": [encode_happening(each) for each in done]}
             reply |= self._keep(reply, done)
+
+    def _prepare(
+        self, loop: FSMLoop, run: LoopState, first: Happening, world: LocalWorld
+    ) -> CannotContinue | StopAsked | None:
+        """Run `setup`, unless the run ends anyway, or its agents may not work here. Return what keeps
+        it from continuing."""
+        if isinstance(advance(loop, run, first).command, EndLeftovers):
+            return None
+        if self._refusal is not None:
+            return CannotContinue(world.clock.now(), "consent", self._refusal)
+        if loop.workspace is None:
+            return None
+        return _set_up(loop, run, loop.workspace.setup, self._worker, world)
 
     def _exchange(self, reply: Mapping[str, Any]) -> dict[str, Any]:
         """Answer the last order, and return the next one."""
@@ -169,6 +202,21 @@ class Orders:
             return {}
         self._stored_trees |= taken
         return _reported(made)
+
+
+def _set_up(
+    loop: FSMLoop, run: LoopState, setup: str, worker: str, world: LocalWorld
+) -> CannotContinue | StopAsked | None:
+    """Run `setup` where the run works. Return why it failed, or the stop that ended it."""
+    left_ms = time_left_ms(loop, run, world.clock.now()) or None
+    job, tail = side_job(loop, run, left_ms)._replace(deadline_of="loop"), Tail()
+    ended = run_script(world, run, job, loop.shell, setup, tail)
+    if isinstance(ended, StopAsked):
+        return ended
+    if problem := problem_of(ended, tail):
+        why = f"{SETUP_FAILED} on `{worker}`: {problem}"
+        return masked(CannotContinue(world.clock.now(), "error", why), world.masker.mask_excerpt)
+    return None
 
 
 def _identity(taken: SnapshotTaken) -> tuple[str | None, ...]:
@@ -270,11 +318,14 @@ def _held(given: dict[str, Any], channel: Channel, stop: StopFlag) -> dict[str, 
     workspace.fence(given["claim"])
     if given["verb"] == "publish":
         return {"branch": workspace.publish(), "checkpoint": workspace.last.commit}
-    if why := _without_consent(loop, request):
-        return {**why, "reason": "consent", "exit_code": FAILED}
+    context = {**_context_of(given), **request.context}
+    consent = consent_for(loop, context, request.root, given, os.environ)
+    request = request._replace(skip_permissions=consent.skips)
     channel.send({"prepared": workspace.last.commit})
     filled = FilledTexts()
-    orders = Orders(channel, workspace, given["claim"], filled, stop, stored)
+    orders = Orders(
+        channel, workspace, given["claim"], filled, stop, stored, given["worker"], consent.refusal
+    )
     services = Services(
         {**os.environ, "LL_PROJECT": request.root},
         owns_process=True,
@@ -300,19 +351,9 @@ def _held(given: dict[str, Any], channel: Channel, stop: StopFlag) -> dict[str, 
     return {**last, **_reported(workspace.last), "filled": filled.take()}
 
 
-def _without_consent(loop: FSMLoop, request: RunRequest) -> dict[str, str] | None:
-    """Return why the agents of a run may not work on this worker; None if they may."""
-    if request.skip_permissions or not has_agent(loop):
-        return None
-    from little_loops.definitions.consent import actions_needing_consent  # only agents need it
-
-    wanted = actions_needing_consent(loop, request.context, request.root)
-    if not wanted:
-        return None
-    return {
-        "error": f"the worker does not let agents skip permission prompts: `{wanted[0]}`",
-        "help": "start the worker with `--allow-skip-permissions`, or set a safer `permission_mode`",
-    }
+def _context_of(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the values that a run has been given before; a new one has none."""
+    return {} if given["state"] is None else LoopState.from_dict(given["state"]).context
 
 
 def _carry_out(

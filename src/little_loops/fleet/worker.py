@@ -190,7 +190,8 @@ class Activities:
             "skip_permissions": self._options.skip_permissions,
             "run_id": spec["run"],
         }
-        return {"folder": folder, "scope": list(loop.scope), "request": request}
+        scope = list(loop.scope)
+        return {"folder": folder, "scope": scope, "request": request, "worker": self._name}
 
     @activity.defn(name=names.PERFORM)
     async def perform(self, order: dict[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from __future__ import annotations
 from little_loops.fsm import endings
 from little_loops.fsm.commands import (
     Command,
-    Ending,
     EndLeftovers,
     FindBranches,
     GatherChildren,
@@ -276,14 +275,7 @@ def _stop(builder: StepBuilder, why: Halt) -> EndLeftovers:
     builder.note(
         ActionInterrupted(builder.run.current_state, attempt, cause, started=why.signal is not None)
     )
-    return EndLeftovers(_ending(why))
-
-
-def _ending(why: Halt) -> Ending:
-    """Return the ending that a halt stands for."""
-    if why.signal is not None:
-        return endings.interrupted(why.signal)
-    return endings.ending(why.status, why.reason, why.message)
+    return EndLeftovers(endings.of_halt(why))
 
 
 def is_out_of_time(builder: StepBuilder) -> bool:

@@ -21,7 +21,7 @@ from little_loops.fsm.events import (
     LoopTimeout,
 )
 from little_loops.fsm.schema import FSMLoop
-from little_loops.fsm.state import LoopState, Status
+from little_loops.fsm.state import Halt, LoopState, Status
 from little_loops.light_typing import Final, Literal, assert_never
 from little_loops.records import NamedTuple
 
@@ -65,6 +65,9 @@ _ROWS: Final = (
     EndingKind("snapshot storage damaged", "failed", "storage", "loop_error", FAILED, "same state"),
     EndingKind(
         "before_run hook failed", "failed", "hook", "loop_error", FAILED, "where it stopped"
+    ),
+    EndingKind(
+        "a worker without consent", "failed", "consent", "loop_error", FAILED, "where it stopped"
     ),
     EndingKind("rejected", "failed", "rejected", "loop_error", FAILED, "same state"),
     EndingKind("stalled", "failed", "stalled", "loop_error", LIMIT, "higher limit"),
@@ -129,6 +132,13 @@ def failed(reason: str, message: str) -> Ending:
 def interrupted(signal: int) -> Ending:
     ending = _ending("interrupted", "signal")
     return ending._replace(exit_code=ending.exit_code + signal)
+
+
+def of_halt(why: Halt) -> Ending:
+    """Return the ending that a halt stands for."""
+    if why.signal is not None:
+        return interrupted(why.signal)
+    return _ending(why.status, why.reason, why.message)
 
 
 def is_final(status: str, reason: str) -> bool:

@@ -175,6 +175,18 @@ class StopAsked(NamedTuple):
     signal: int
 
 
+SETUP_FAILED = "`setup` of the workspace failed"
+
+
+class CannotContinue(NamedTuple):
+    """Whoever was to carry out the next command cannot: agents may not skip permission prompts there
+    (`consent`), or preparing the workspace failed (`error`). Nothing ran."""
+
+    at: Moment
+    reason: Literal["consent", "error"]
+    problem: Masked[str]
+
+
 class PathChange(NamedTuple):
     path: str
     kind: Literal["changed", "added", "deleted"]
@@ -359,6 +371,7 @@ Happening = (
     | Judged
     | WaitOver
     | StopAsked
+    | CannotContinue
     | SnapshotTaken
     | SnapshotCut
     | PathsRestored

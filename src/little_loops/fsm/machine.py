@@ -50,6 +50,7 @@ from little_loops.fsm.happenings import (
     Admitted,
     BaseFound,
     BranchesFound,
+    CannotContinue,
     ChildEnded,
     ChildrenOutOfTime,
     Denied,
@@ -196,8 +197,8 @@ def _answer(builder: StepBuilder, happening: Happening) -> Command:
             return _judgement(builder, happening)
         case WaitOver():
             return _after_wait(builder)
-        case StopAsked():
-            return _stopped(builder, happening.signal)
+        case StopAsked() | CannotContinue():
+            return _stopped(builder, happening)
         case SnapshotTaken() | SnapshotCut() | PathsRestored() | StoreFailed():
             return _after_snapshot(builder, happening)
         case LeftoversEnded():
@@ -850,12 +851,12 @@ def _time_is_up(builder: StepBuilder, next_state: str) -> Command:
     return _enter(builder)
 
 
-def _stopped(builder: StepBuilder, signal: int) -> Command:
+def _stopped(builder: StepBuilder, why: StopAsked | CannotContinue) -> Command:
     """Stop the run; children that are under way are stopped first."""
     if builder.run.phase == "running" and builder.run.own_children is not None:
         from little_loops.fsm import child_steps  # few loops start others
 
-        child_steps.halt(builder, Halt("interrupted", "signal", signal=signal))
+        child_steps.halt(builder, _halt(why))
         return child_steps.follow(builder)
     if builder.run.phase == "running":
         note_not_begun(builder)
@@ -863,7 +864,14 @@ def _stopped(builder: StepBuilder, signal: int) -> Command:
         from little_loops.fsm import judges  # few loops have a judge
 
         judges.note_unanswered(builder, "stopped", "it was not started")
-    return EndLeftovers(endings.interrupted(signal))
+    return EndLeftovers(endings.of_halt(_halt(why)))
+
+
+def _halt(why: StopAsked | CannotContinue) -> Halt:
+    """Return why the run stops, and its children with it."""
+    if isinstance(why, StopAsked):
+        return Halt("interrupted", "signal", signal=why.signal)
+    return Halt("failed", why.reason, why.problem)
 
 
 # ── resuming ───────────────────────────────────────────────────────────────────────────────────

@@ -95,10 +95,12 @@ from little_loops.fsm.events import (
 from little_loops.fsm.evidence import REPORT
 from little_loops.fsm.evolve_children import used_with
 from little_loops.fsm.happenings import (
+    SETUP_FAILED,
     ActionEnded,
     Admitted,
     BaseFound,
     BranchesFound,
+    CannotContinue,
     ChildEnded,
     ChildOutcome,
     ChildrenOutOfTime,
@@ -163,6 +165,9 @@ _OF_AN_END = (
     Report,
     NoteReceived,
 )
+
+
+_ACTIONS = (RunShell, RunAgent, RunBuiltin, RunChildren, AskJudge)
 
 
 class NotRecorded(Exception):
@@ -237,8 +242,14 @@ class Recording:
         process was killed, `Unexpected` if the next event is no answer to it."""
         if self._next is None or isinstance(self._next, Resume | GateAnswered | Forked):
             raise NotRecorded
-        stop = self._stop() if _can_be_stopped(command) else None
-        return stop or self._answer_to(loop, run, command)
+        can_be_stopped = _can_be_stopped(command)
+        stop = self._stop() if can_be_stopped else None
+        may_be_refused = can_be_stopped or isinstance(command, _ACTIONS)
+        return (
+            stop
+            or (self._refusal() if may_be_refused else None)
+            or self._answer_to(loop, run, command)
+        )
 
     def _answer_to(self, loop: FSMLoop, run: LoopState, command: Command) -> Happening:
         match command:
@@ -275,6 +286,30 @@ class Recording:
             if not _may_end(event):
                 return None
         return StopAsked(self.at, UNKNOWN_SIGNAL)
+
+    def _refusal(self) -> CannotContinue | None:
+        """Return why nobody could carry out the command, if the run ended because of that."""
+        for event in self.ahead():
+            match event:
+                case LoopError(reason=reason, error=why):
+                    return self._refused(reason, why)
+                case ChildrenHalted(halt=halt):
+                    return self._refused(halt.reason, halt.message)
+                case ActionInterrupted(started=False):
+                    continue
+                case _ if _may_end(event):
+                    continue
+                case _:
+                    return None
+        return None
+
+    def _refused(self, reason: str, why: str) -> CannotContinue | None:
+        """Return what led to an ending with this reason, if it was that nobody could continue."""
+        if reason == "consent":
+            return CannotContinue(self.at, "consent", why)
+        if reason == "error" and why.startswith(SETUP_FAILED):
+            return CannotContinue(self.at, "error", why)
+        return None
 
     def _action(self, loop: FSMLoop, run: LoopState) -> ActionEnded | StopAsked:
         """Return the end of an action, or the stop that interrupted it or came before it."""

@@ -315,6 +315,13 @@ class Worktree(NamedTuple):
     keep: KeepWorktree = "failed"
 
 
+class FleetWorkspace(NamedTuple):
+    """How a worker of a fleet prepares the clone that a run works in; `setup` runs there whenever a
+    worker takes up the run, before the first action."""
+
+    setup: str
+
+
 class StateConfig(NamedTuple):
     """A state. `judge` is asked if its action passes; files have it as a condition.
 
@@ -438,6 +445,7 @@ class FSMLoop(NamedTuple):
     result: Mapping[str, str] = {}
     notify: tuple[Notify, ...] = ()
     worktree: Worktree | None = None
+    workspace: FleetWorkspace | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the loop in its native form, without defaults; `from_dict` reads it."""
@@ -469,6 +477,8 @@ class FSMLoop(NamedTuple):
             fields["notify"] = tuple(map(_notify, fields["notify"]))
         if "worktree" in fields:
             fields["worktree"] = _worktree(fields["worktree"])
+        if "workspace" in fields:
+            fields["workspace"] = FleetWorkspace(**fields["workspace"])
         return cls(**fields)
 
 

@@ -180,6 +180,13 @@ def worktree_lines(loop: FSMLoop, dot: str) -> Iterator[str]:
         yield visible(f"in a {f' {dot} '.join(words)}", newlines=False)
 
 
+def workspace_lines(loop: FSMLoop) -> Iterator[str]:
+    """Yield the line about how workers of a fleet prepare a run of this loop, if the loop says."""
+    if loop.workspace is not None:
+        setup = visible(_first_line(loop.workspace.setup), newlines=False)
+        yield f"fleet    setup: {setup}"
+
+
 _MERGED = {"merge": "merged", "squash": "squashed", "none": "not merged"}
 
 

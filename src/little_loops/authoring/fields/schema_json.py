@@ -87,6 +87,7 @@ from little_loops.authoring.fields.table import (
     STATE,
     STEP,
     TASK,
+    WORKSPACE,
     WORKTREE_TABLES,
 )
 from little_loops.fsm.events import HOOK_KINDS
@@ -148,6 +149,7 @@ def schema() -> Schema:
             "task": _record(TASK),
             "hooks": _record(HOOKS),
             "notify": _record(NOTIFY),
+            "workspace": _record(WORKSPACE),
             **{
                 name: {"anyOf": [_kind(Flag()), _record(rows)]}
                 for name, rows in WORKTREE_TABLES.items()

@@ -195,6 +195,14 @@ COMMON = (
         "{setup: npm ci}",
     ),
     Field(
+        "workspace",
+        PartKind("workspace"),
+        "how a worker of a fleet prepares the clone that the run works in; without a fleet, it does"
+        " nothing",
+        None,
+        "{setup: npm ci}",
+    ),
+    Field(
         "max_tokens",
         Whole(1, 10**15),
         "maximum number of tokens the run's agents may use",
@@ -554,6 +562,18 @@ WORKTREE_TABLES: Mapping[str, Table] = {
         "`worktree`", *_WORKTREE, _MERGE._replace(default="none"), _MERGE_CHECK, _KEEP
     ),
 }
+
+WORKSPACE = table(
+    "`workspace`",
+    Field(
+        "setup",
+        Plain(),
+        "a command to run on each machine that takes up the run, before the first action there",
+        None,
+        "npm ci",
+        required=True,
+    ),
+)
 
 EVIDENCE = table(
     "`evidence`",
@@ -1047,6 +1067,7 @@ PARTS: Mapping[str, Table] = {
     "hooks": HOOKS,
     "limits": LIMITS,
     "notify": NOTIFY,
+    "workspace": WORKSPACE,
 }
 
 OTHER_WORDS = {
