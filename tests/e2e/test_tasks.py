@@ -102,6 +102,108 @@ def test_the_list_says_why_a_run_failed(shop: Shop, browser):
         expect(watched.page.locator(".run-why")).to_have_text(why)
 
 
+FLAKY = """\
+name: fetch
+initial: get
+context: {from: main, retries: "2"}
+states:
+  get: {action: "echo ${context.from}; [ -e there ] || { echo 'not there' >&2; false; }", on_fail: gave-up, on_pass: done}
+  done: {terminal: true}
+  gave-up: {terminal: true, outcome: failure}
+"""
+
+
+def fetched(shop: Shop) -> None:
+    """Let a run fail that was started with a value of its own, and then one without."""
+    shop.loop("fetch", FLAKY)
+    shop.ll("run", "fetch", "--context", "from=mirror")
+    shop.ll("run", "fetch")
+
+
+def test_the_runs_of_a_loop_can_be_told_apart(shop: Shop, browser):
+    fetched(shop)
+    with serving(shop) as server, tab(browser, server.url) as watched:
+        page = watched.page
+        plain, given = (page.locator("main .run").nth(number) for number in (0, 1))
+        expect(given.locator(".tag")).to_have_text("from=mirror")
+        expect(plain.locator(".tag")).to_have_count(0)
+        expect(given).to_contain_text("in gave-up")
+        for row in (plain, given):
+            expect(row.locator("time")).to_have_text(re.compile(r"^\d\d:\d\d:\d\d$"))
+        ids = [plain.locator(".run-id").text_content(), given.locator(".run-id").text_content()]
+        assert ids[0] != ids[1]
+        page.get_by_label("Search").fill((ids[1] or "").removeprefix("#"))
+        page.keyboard.press("Enter")
+        expect(page.locator("main .run")).to_have_count(1)
+        expect(page.locator("main .run .tag")).to_have_text("from=mirror")
+
+
+def test_run_a_failed_run_again_with_the_same_values(shop: Shop, browser):
+    fetched(shop)
+    (shop.root / "there").touch()
+    with serving(shop) as server, tab(browser, server.url) as watched:
+        page = watched.page
+        dialog = page.get_by_role("dialog")
+        failed = page.locator("main .run", has_text="from=mirror")
+        failed.get_by_role("button", name="Run fetch again").click()
+        expect(dialog.get_by_label("from")).to_have_value("mirror")
+        page.keyboard.press("Escape")
+        failed.get_by_role("link").click()
+        page.get_by_role("button", name="Run fetch again", exact=True).click()
+        expect(dialog.get_by_label("from")).to_be_focused()
+        page.keyboard.press("Enter")
+        expect(page.locator(".run-head .status")).to_contain_text("completed")
+        expect(page.locator(".variables")).to_contain_text("mirror")
+        expect(page.locator(".step-view .lines")).to_contain_text("mirror")
+
+
+def test_what_failed_is_marked_in_the_machine_and_the_steps_are_on_the_first_screen(
+    shop: Shop, browser
+):
+    fetched(shop)
+    size = {"width": 1280, "height": 720}
+    with serving(shop) as server, tab(browser, server.url, viewport=size) as watched:
+        page = watched.page
+        page.locator("main .run").first.get_by_role("link").click()
+        failed, end = (page.locator(f'[data-state="{name}"]') for name in ("get", "gave-up"))
+        expect(failed.locator(".ending")).to_contain_text("failed here")
+        expect(failed.locator("title").first).to_contain_text("failed here")
+        expect(end.locator(".ending")).to_contain_text("ended here")
+        expect(page.locator(".state .ending")).to_have_count(2)
+        for step in (0, 1):
+            expect(page.get_by_role("option").nth(step)).to_be_in_viewport(ratio=1)
+
+
+def test_undo_is_not_offered_if_nothing_was_changed(shop: Shop, browser):
+    fetched(shop)
+    with serving(shop) as server, tab(browser, server.url) as watched:
+        page = watched.page
+        page.locator("main .run").first.get_by_role("link").click()
+        expect(page.get_by_role("button", name="Run fetch again", exact=True)).to_be_visible()
+        expect(page.get_by_role("button", name="Undo")).to_have_count(0)
+
+
+def test_from_a_failed_step_to_its_retry(shop: Shop, browser):
+    fetched(shop)
+    size = {"width": 1280, "height": 720}
+    with (
+        serving(shop, "--edit") as server,
+        tab(browser, server.url, viewport=size) as watched,
+    ):
+        page = watched.page
+        page.locator("main .run").first.get_by_role("link").click()
+        page.get_by_role("link", name="Edit this state").click()
+        tools = page.get_by_role("toolbar", name="State get")
+        retry = tools.get_by_role("button", name="Retry…")
+        expect(retry).to_be_in_viewport(ratio=1)
+        retry.click()
+        page.keyboard.press("Tab")
+        page.keyboard.press("Enter")
+        expect(page.locator(".cm-content")).to_contain_text("next: gave-up")
+        save(page)
+    assert shop.ll("validate", "fetch").returncode == 0
+
+
 def test_a_chart_shows_the_target_that_the_loop_was_started_with(shop: Shop, browser):
     shop.loop("tune", TUNE)
     shop.ll("run", "tune", "--context", "target=120")

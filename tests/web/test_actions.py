@@ -287,3 +287,148 @@ def test_no_request_can_give_consent():
         assert "--allow-skip-permissions" not in {each.option for each in fields.values()}
         with pytest.raises(ApiError, match="unknown field `allow_skip_permissions`"):
             options({"allow_skip_permissions": True}, fields)
+
+
+# ── run again ──────────────────────────────────────────────────────────────────────────────────
+
+GREET = """\
+    name: greet
+    initial: say
+    context: {word: hello, tone: kind}
+    states:
+      say: {action: "echo ${context.word} ${context.tone}; test ${context.word} != fail", on_pass: done, on_fail: bad}
+      done: {terminal: true}
+      bad: {terminal: true, outcome: failure}
+    """
+GIVEN = ("--context", "word=fail", "--id", "nightly", "--max-iterations", "7", "--timeout", "90s")
+
+
+def run_again(server: Served, key: str, **body):
+    return server.post(f"/api/runs/{key}/run", body)
+
+
+def test_a_run_is_run_again_with_what_it_had(served):
+    project, server = served
+    project.loop("greet", GREET)
+    (project.root / "part").mkdir()
+    project.ll("run", "greet", *GIVEN, "--scope", "part")
+    [before] = server.get("/api/runs").json["past"]
+    assert before["context"] == [{"name": "word", "text": "fail"}]
+    assert [each["verb"] for each in before["can"]] == ["run"]
+    plan = project.ll("run", "greet", "--dry-run", *GIVEN, "--scope", "part").stdout.splitlines()
+    assert run_again(server, before["key"], dry_run=True).json["lines"] == plan
+
+    done = run_again(server, before["key"], context={"tone": "--fresh"}, max_iterations=3).json
+    assert (done["verb"], done["key"]) == ("run", "greet@nightly")
+    assert project.ll("wait", "greet@nightly").returncode == 1
+    after = server.get("/api/runs/greet@nightly").json
+    context = {each["name"]: each["text"] for each in after["context"]}
+    assert context == {"word": "fail", "tone": "--fresh"}
+    assert (after["limits"]["max_iterations"], after["limits"]["timeout_s"]) == (3, 90)
+    assert after["scope"] == ["part"]
+    assert after["run"]["run"] != before["run"]
+
+
+def test_a_run_in_a_worktree_is_run_again_in_one(served):
+    project, server = served
+    project.git("init", "-q")
+    project.git("add", ".")
+    project.git("-c", "user.name=T", "-c", "user.email=t@example.org", "commit", "-qm", "Start")
+    project.ll("run", "over", "--worktree", "--merge")
+    plan = project.ll("run", "over", "--dry-run", "--worktree", "--merge").stdout.splitlines()
+    assert run_again(server, "over", dry_run=True).json["lines"] == plan
+
+
+def test_a_value_that_the_loop_has_no_more_is_left_out(served):
+    project, server = served
+    project.loop("greet", GREET)
+    project.ll("run", "greet", "--context", "tone=rude")
+    project.loop(
+        "greet",
+        GREET.replace("word: hello, tone: kind", "word: hi").replace(" ${context.tone}", ""),
+    )
+    assert run_again(server, "greet").status == 200
+    assert project.ll("wait", "greet").returncode == 0
+    context = server.get("/api/runs/greet").json["context"]
+    assert context == [{"name": "word", "text": "hello"}]  # as it was, not as it is now
+
+
+@pytest.mark.parametrize("prepare", ["alive", "interrupted"])
+def test_a_run_is_not_run_again_while_it_is_unfinished(served, prepare):
+    project, server = served
+    started(project, server)
+    if prepare == "interrupted":
+        assert server.post("/api/runs/slow/stop").status == 200
+    expected = refusal(project, "run", "slow")
+    found = can(server.get("/api/runs/slow"), "run")
+    assert {"message": found["reason"], "help": found["help"]} == expected
+    reply = run_again(server, "slow")
+    assert (reply.status, reply.code) == (409, "refused")
+    assert reply.json["error"] == {"code": "refused", **expected}
+
+
+def test_a_run_again_that_the_command_refuses_has_its_words(served):
+    """Another run of the name has started since."""
+    project, server = served
+    (project.root / "go").touch()
+    project.ll("run", "slow")
+    assert project.ll("approve", "slow").returncode == 0
+    (project.root / "go").unlink()
+    started(project, server)
+    past = server.get("/api/runs").json["past"][0]["key"]
+    reply = run_again(server, past)
+    assert (reply.status, reply.json["error"]["message"]) == (
+        409,
+        refusal(project, "run", "slow")["message"],
+    )
+
+
+def test_a_loop_whose_file_is_gone_or_wrong_is_not_run_again(served):
+    project, server = served
+    path = project.loop("greet", GREET)
+    project.ll("run", "greet")
+    path.write_text("name: greet\ninitial: nowhere\nstates: {a: {terminal: true}}\n")
+    assert not can(server.get("/api/runs/greet"), "run")["allowed"]
+    assert run_again(server, "greet").status == 409
+    path.unlink()
+    assert run_again(server, "greet").json["error"]["message"] == (
+        "there is no loop file for `greet` any more"
+    )
+
+
+# ── nothing to undo ────────────────────────────────────────────────────────────────────────────
+
+CHECKED = """\
+    name: checked
+    initial: check
+    evidence: true
+    host: {name: command, command: [sh, -c, 'echo done; [ ! -e ../work ] || echo new > new.txt', sh, "{prompt}"]}
+    states:
+      check: {action: "true", on_pass: fix, on_fail: fix}
+      fix: {action: Fix it., action_type: prompt, next: done}
+      done: {terminal: true}
+    """
+
+
+def undo_of(server: Served, name: str) -> Any:
+    return can(server.get(f"/api/runs/{name}"), "undo")
+
+
+def test_undo_is_offered_only_for_a_run_that_changed_files(served):
+    project, server = served
+    project.git("init", "-q")
+    project.git("add", ".")
+    project.git("-c", "user.name=T", "-c", "user.email=t@example.org", "commit", "-qm", "Start")
+    project.ll("run", "over")
+    found = undo_of(server, "over")
+    assert {"message": found["reason"], "help": found["help"]} == refusal(project, "undo", "over")
+    project.loop("checked", CHECKED)
+    run = ("run", "checked", "--allow-skip-permissions")
+    assert project.ll(*run).returncode == 0
+    assert undo_of(server, "checked")["reason"] == (
+        "`checked` changed no files, so there is nothing to undo"
+    )
+    assert project.ll("undo", "checked", "--dry-run").stdout.startswith("nothing to do")
+    (project.root.parent / "work").touch()
+    assert project.ll(*run).returncode == 0
+    assert undo_of(server, "checked")["allowed"]

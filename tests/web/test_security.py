@@ -44,7 +44,7 @@ REFUSED = ("/api/runs/quick/diff", "/api/runs/quick/steps/1/diff", "/api/runs/qu
 STREAMS = ("/api/stream", "/api/runs/quick/stream")
 CHANGES = (
     "/api/loops/quick.yaml/run",
-    *(f"/api/runs/quick/{verb}" for verb in ("stop", "resume", "approve", "reject")),
+    *(f"/api/runs/quick/{verb}" for verb in ("run", "stop", "resume", "approve", "reject")),
     *(f"/api/runs/quick/{verb}" for verb in ("tell", "fork", "undo")),
 )
 EDITS = (

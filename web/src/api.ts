@@ -258,6 +258,7 @@ export interface RunRow {
   tone: Tone;
   group: "waiting" | "running" | "queued" | "ended";
   state: string | null;
+  context: { name: string; text: string }[]; // what is not as in the loop's file
   iteration: number | null;
   max_iterations: number | null; // known for a single run only
   started_ms: number; // 0 if it has not started
@@ -538,6 +539,11 @@ export interface Done {
 }
 /** POST /api/runs/RUN/stop */
 export type StopBody = Record<string, never>;
+/**
+ * POST /api/runs/RUN/run, and with dry_run: true for the plan: its loop again, with the context,
+ * limits, scope and worktree that it had, but for what is given here.
+ */
+export type AgainBody = Pick<RunBody, "context" | "max_iterations" | "timeout" | "max_cost" | "max_tokens" | "queue" | "dry_run">;
 /** POST /api/runs/RUN/resume: limits count from the start of the run. */
 export interface ResumeBody {
   max_iterations?: number;
@@ -638,6 +644,7 @@ export const ROUTES = {
   search: "GET /api/runs/{run}/steps/{step}/search",
   runCharts: "GET /api/runs/{run}/charts",
   events: "GET /api/runs/{run}/events",
+  again: "POST /api/runs/{run}/run",
   stop: "POST /api/runs/{run}/stop",
   resume: "POST /api/runs/{run}/resume",
   approve: "POST /api/runs/{run}/approve",

@@ -135,7 +135,7 @@ function View({ route: current, server }: { route: Route; server: Server }) {
     case "charts":
       return <ChartsView loopKey={current.key} />;
     case "edit":
-      return <EditView key={current.key} loopKey={current.key} server={server} />;
+      return <EditView key={current.key} loopKey={current.key} state={current.state} server={server} />;
     case "unknown":
       return (
         <Empty title="There is nothing at this address">
@@ -148,7 +148,7 @@ function View({ route: current, server }: { route: Route; server: Server }) {
 }
 
 /** The editor is large, and few readers need it: it is loaded when it is opened. */
-function EditView({ loopKey, server }: { loopKey: string; server: Server }) {
+function EditView({ loopKey, state, server }: { loopKey: string; state: string | null; server: Server }) {
   const client = useClient();
   const [editor, setEditor] = useState<{ Editor: ComponentType<EditorProps> } | null>(null);
   const [failure, setFailure] = useState<Failure | null>(null);
@@ -158,11 +158,12 @@ function EditView({ loopKey, server }: { loopKey: string; server: Server }) {
   }, []);
   if (failure) return <Problem failure={failure} />;
   if (!editor) return <Loading what="the editor" />;
-  return <editor.Editor loopKey={loopKey} client={client} server={server} />;
+  return <editor.Editor loopKey={loopKey} state={state} client={client} server={server} />;
 }
 
 export interface EditorProps {
   loopKey: string;
+  state: string | null; // the one to begin with
   client: Client;
   server: Server;
 }

@@ -8,7 +8,7 @@ export type Route =
   | { view: "loops" }
   | { view: "loop"; key: string }
   | { view: "charts"; key: string | null }
-  | { view: "edit"; key: string }
+  | { view: "edit"; key: string; state: string | null }
   | { view: "unknown"; path: string };
 
 export function parseRoute(hash: string): Route {
@@ -25,7 +25,7 @@ export function parseRoute(hash: string): Route {
   if (view === "runs") return { view: "run", key: key!, step: more === "steps" ? Number(step) || null : null, query };
   if (view === "loops") return key === undefined ? { view: "loops" } : { view: "loop", key };
   if (view === "charts") return { view: "charts", key: key ?? null };
-  if (view === "edit" && key !== undefined) return { view: "edit", key };
+  if (view === "edit" && key !== undefined) return { view: "edit", key, state: more ?? null };
   return { view: "unknown", path };
 }
 
@@ -49,7 +49,8 @@ export const hrefs = {
   loops: "#/loops",
   loop: (key: string): string => `#/loops/${encodeURIComponent(key)}`,
   charts: (key?: string): string => (key === undefined ? "#/charts" : `#/charts/${encodeURIComponent(key)}`),
-  edit: (key: string): string => `#/edit/${encodeURIComponent(key)}`,
+  edit: (key: string, state?: string): string =>
+    `#/edit/${encodeURIComponent(key)}${state === undefined ? "" : `/${encodeURIComponent(state)}`}`,
 };
 
 /** Show another view; with `replace`, Back skips the present one. */

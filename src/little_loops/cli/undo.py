@@ -83,7 +83,7 @@ def _goal(entries: Sequence[Entry], step: int | None, name: str) -> Goal:
         return Goal(tree_of_step(entries, step, name).project, step)
     project = project_before(entries)
     if project is None:
-        raise UsageError(f"`{name}` ended before its first snapshot, so there is nothing to undo")
+        raise UsageError(*refusals.before_snapshots(name))
     return Goal(project)
 
 

@@ -7,11 +7,12 @@ with the conflict: neither can be run by that name.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from little_loops.authoring.load import Definition
 from little_loops.definitions.loading import COMPILED_MARK, read_definition, shown_path
 from little_loops.errors import UsageError
+from little_loops.light_typing import Any
 from little_loops.records import NamedTuple
 from little_loops.reporting.lines import one_line
 from little_loops.runs.project import is_loop_name
@@ -20,7 +21,8 @@ from little_loops.system.plain_files import read_plain
 
 
 class LoopEntry(NamedTuple):
-    """A line of the list: a loop, with the problem of its file, if any, and its last run."""
+    """A line of the list: a loop, with the problem of its file, if any, its last run, and the
+    variables that its file has."""
 
     name: str
     path: str | None = None
@@ -31,6 +33,7 @@ class LoopEntry(NamedTuple):
     wrong: str | None = None
     fix: str = ""
     last: RunView | None = None
+    context: Mapping[str, Any] = {}
 
 
 def entry_of(path: str) -> LoopEntry:
@@ -52,6 +55,7 @@ def entry_of(path: str) -> LoopEntry:
         loop.paradigm,
         one_line(loop.description or ""),
         warnings=_count(definition, "warning"),
+        context=loop.context,
     )
 
 

@@ -417,12 +417,10 @@ def _end_orphans_of(files: RunFiles) -> None:
 def unfinished(name: str, run: LoopState, *, has_file: bool = True) -> UsageError:
     """Return the error for starting a loop that has an unfinished run; `has_file`: it has a loop
     file, and `ll-loop run` starts it."""
-    how = "interrupted (crashed)" if run.status == "running" else run.status.replace("_", " ")
-    again = f"`ll-loop run {name} --fresh`" if has_file else "the same command with `--fresh`"
-    return UsageError(
-        f"`{name}` has an unfinished run: {how} in state `{run.current_state}`",
-        f"`ll-loop resume {name}` continues it; {again} starts a new run",
-    )
+    from little_loops.runs import refusals  # only to refuse
+
+    why = refusals.unfinished(name, run.status, run.current_state, has_file=has_file)
+    return UsageError(*why)
 
 
 def clock_for(services: Services, before_ms: int) -> RunClock:

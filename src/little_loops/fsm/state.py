@@ -696,6 +696,7 @@ class RunSummary(NamedTuple):
     answer: Answer | None = None
     fork: Fork | None = None
     children: Children | None = None
+    context: Mapping[str, Any] = {}
 
     @property
     def own_children(self) -> Children | None:

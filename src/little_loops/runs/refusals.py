@@ -68,6 +68,38 @@ def not_started(name: str) -> Refusal:
     return Refusal(f"`{name}` has not started yet")
 
 
+def runs_with(name: str, parent: str) -> Refusal:
+    return Refusal(f"`{name}` was started by `{parent}`, and runs again with it")
+
+
+def without_file(loop: str) -> Refusal:
+    return Refusal(f"there is no loop file for `{loop}` any more")
+
+
+def unfinished(name: str, status: str, state: str, *, has_file: bool = True) -> Refusal:
+    """`has_file`: it has a loop file, and `ll-loop run` starts it."""
+    how = "interrupted (crashed)" if status == "running" else status.replace("_", " ")
+    again = f"`ll-loop run {name} --fresh`" if has_file else "the same command with `--fresh`"
+    return Refusal(
+        f"`{name}` has an unfinished run: {how} in state `{state}`",
+        f"`ll-loop resume {name}` continues it; {again} starts a new run",
+    )
+
+
+def without_snapshots(name: str) -> Refusal:
+    return Refusal(
+        f"no snapshots of the files were recorded for `{name}`", "evidence was off for this run"
+    )
+
+
+def before_snapshots(name: str) -> Refusal:
+    return Refusal(f"`{name}` ended before its first snapshot, so there is nothing to undo")
+
+
+def nothing_changed(name: str) -> Refusal:
+    return Refusal(f"`{name}` changed no files, so there is nothing to undo")
+
+
 def undone_with(name: str, parent: str) -> Refusal:
     return Refusal(
         f"`{name}` was started by `{parent}`, and cannot be undone alone",

@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from little_loops.fsm.events import Entry
 from little_loops.records import NamedTuple
-from little_loops.runs.entries import entry_of
+from little_loops.runs.entries import readable
 from little_loops.runs.folders import event_log
 from little_loops.runs.journal import LONGEST_LINE, parse
 from little_loops.runs.layout import RunFiles
@@ -59,19 +59,40 @@ def counts_of(files: RunFiles, before: Counts | None = None) -> Counts:
 
 def entries_of_kinds(files: RunFiles, kinds: Iterable[str], most: int) -> Iterator[Entry]:
     """Yield the events of these kinds that are in the last `most` bytes of the log."""
-    names = "|".join(map(re.escape, kinds)).encode()
-    wanted = re.compile(rb'^\{"event":"(?:%s)"[^\n]*' % names, re.MULTILINE)
+    wanted = _lines_of(kinds)
     descriptor = event_log(files)()
     if descriptor is None:
         return
     try:
         start = max(os.fstat(descriptor).st_size - most, 0)
         for piece in _whole_lines(descriptor, start):
-            for line in wanted.findall(piece):
-                record = parse(line)
-                entry = None if record is None else entry_of(record)
-                if entry is not None:
-                    yield entry
+            yield from readable(filter(None, map(parse, wanted.findall(piece))))
+    finally:
+        os.close(descriptor)
+
+
+def _lines_of(kinds: Iterable[str]) -> re.Pattern[bytes]:
+    """Return the pattern of the lines that have events of these kinds."""
+    names = "|".join(map(re.escape, kinds)).encode()
+    return re.compile(rb'^\{"event":"(?:%s)"[^\n]*' % names, re.MULTILINE)
+
+
+class FirstEvents(NamedTuple):
+    """Events of some kinds; `is_all`: there are no others of these kinds in the log."""
+
+    entries: Sequence[Entry]
+    is_all: bool
+
+
+def first_events(files: RunFiles, kinds: Iterable[str]) -> FirstEvents:
+    """Return the events of these kinds that are in the first `CHUNK` bytes of the log."""
+    descriptor = event_log(files)()
+    if descriptor is None:
+        return FirstEvents((), True)
+    try:
+        piece = next(_whole_lines(descriptor, 0), b"")
+        found = tuple(readable(filter(None, map(parse, _lines_of(kinds).findall(piece)))))
+        return FirstEvents(found, len(piece) == os.fstat(descriptor).st_size)
     finally:
         os.close(descriptor)
 

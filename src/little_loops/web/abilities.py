@@ -12,7 +12,7 @@ from little_loops.fsm.evidence import has_agent
 from little_loops.fsm.gates import open_gate
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import UNFINISHED, Answer
-from little_loops.light_typing import Any
+from little_loops.light_typing import TYPE_CHECKING, Any
 from little_loops.runs import refusals
 from little_loops.runs.refusals import Refusal
 from little_loops.runs.view import RunView
@@ -20,8 +20,11 @@ from little_loops.terminal.durations import now_ms
 from little_loops.terminal.summaries import clause_of, since
 from little_loops.web.security import Policy
 
+if TYPE_CHECKING:
+    from little_loops.definitions.loop_entries import LoopEntry
+
 ANSWERS = ("approve", "reject")
-IN_LIST = ("stop", "resume", "approve", "reject")
+IN_LIST = ("stop", "resume", "approve", "reject", "run")
 READ_ONLY = "the server was started with `--read-only`"
 NO_EDIT = "loop files cannot be changed here"
 
@@ -41,11 +44,14 @@ def abilities(
     *,
     is_newest: bool = True,
     answer: Answer | None = None,
+    loop: LoopEntry | None = None,
+    untouched: Refusal | None = None,
     in_list: bool = False,
 ) -> list[dict[str, Any]]:
     """Return what can be done with a run; more precisely if its machine is known.
 
     `is_newest`: no later run has its name. `answer`: what its gate has been answered already.
+    `loop`: its loop, as the loop files are now. `untouched`: why there is nothing to undo.
     `in_list`: only what a row of a list offers, because there may be hundreds.
     """
     refused = {
@@ -53,6 +59,11 @@ def abilities(
         for verb, check in CHECKS.items()
         if not in_list or verb in IN_LIST
     }
+    refused["run"] = why_not_again(view, loop)
+    if not in_list:
+        refused["edit"] = _editing(policy) or _without_file(view, loop)
+    if untouched is not None and refused.get("undo", untouched) is None:
+        refused["undo"] = untouched
     if answer is not None:
         too_late = refusals.already_answered(view.name, answer)
         refused |= dict.fromkeys(ANSWERS, too_late)
@@ -85,6 +96,36 @@ def can_run(policy: Policy, problem: str | None, fix: str | None) -> dict[str, A
     return can("run", None if problem is None else Refusal(problem, fix))
 
 
+def why_not_again(view: RunView, loop: LoopEntry | None) -> Refusal | None:
+    """Return why the loop of a run cannot be run again; None if it can, as far as is known here."""
+    name = view.name
+    if view.path:
+        return refusals.runs_with(name, view.root_name)
+    if view.is_alive:
+        return _already(view)
+    if loop is None or _without_file(view, loop) is not None:
+        return refusals.without_file(view.loop)
+    if loop.wrong is not None:
+        return Refusal(f"{loop.name}: {loop.wrong}", loop.fix or None)
+    if view.summary is None:
+        return refusals.unreadable(name, view.damage)
+    if view.files.stem is None and view.status in UNFINISHED:
+        return refusals.unfinished(name, view.status, view.summary.current_state)
+    return None
+
+
+def _already(view: RunView) -> Refusal:
+    pid = view.holder.pid if view.holder else 0
+    message, help = refusals.already(view.name, view.status, f"pid {pid}")
+    return Refusal(message, f"{help}; use `--queue` to wait for it")
+
+
+def _without_file(view: RunView, loop: LoopEntry | None) -> Refusal | None:
+    if loop is None or loop.path is None or not view.has_file:
+        return refusals.without_file(view.loop)
+    return None
+
+
 # ── one check a verb ───────────────────────────────────────────────────────────────────────────
 
 
@@ -99,9 +140,7 @@ def _resume(view: RunView, machine: FSMLoop | None, is_newest: bool) -> Refusal 
     if view.path:
         return refusals.continues_with(name, view.root_name)
     if view.is_alive:
-        pid = view.holder.pid if view.holder else 0
-        message, help = refusals.already(name, view.status, f"pid {pid}")
-        return Refusal(message, f"{help}; use `--queue` to wait for it")
+        return _already(view)
     if not is_newest:
         return refusals.run_again(view.name)
     if view.summary is None:

@@ -10,12 +10,17 @@ from little_loops.reporting.escape import visible
 from little_loops.runs import refusals
 from little_loops.runs.layout import RunFiles
 from little_loops.runs.project import is_run_name
+from little_loops.templates.splice import as_text
+from little_loops.web.abilities import why_not_again
 from little_loops.web.commands import command_name, refused, result_of, run_command
 from little_loops.web.errors import ApiError, bad_request
 from little_loops.web.keys import loop_key, run_key
 from little_loops.web.questions import Query, Question
 
 if TYPE_CHECKING:
+    from little_loops.definitions.loop_entries import LoopEntry
+    from little_loops.fsm.schema import FSMLoop
+    from little_loops.runs.view import RunView
     from little_loops.web.site import FoundRun, Project, Site
 
 MOST_VALUES = 1000
@@ -43,6 +48,7 @@ RUN = {
     "worktree": OptionField("--worktree", FLAG),
     "context": OptionField("--context", dict),
 }
+AGAIN = {**LIMITS, "queue": RUN["queue"], "context": RUN["context"]}
 RESUME = {
     **LIMITS,
     "max_continuations": OptionField("--max-continuations", NUMBER),
@@ -76,6 +82,7 @@ UNDO = {
 
 def questions() -> list[Question]:
     posts: dict[str, Callable[[Site, Query], Mapping[str, Any]]] = {
+        "run": again,
         "stop": stop,
         "resume": resume,
         "approve": approve,
@@ -198,6 +205,55 @@ def _text(body: Mapping[str, Any], name: str, default: str) -> str:
 
 
 # ── runs ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def again(site: Site, query: Query) -> Mapping[str, Any]:
+    """Run the loop of a run again, in the background, or return what that would do.
+
+    It has the context, limits, scope and worktree of the run, but for what the body says.
+    """
+    project, view = site.run(query.path["run"])
+    loop = project.loops.by_name().get(view.loop)
+    if (why := why_not_again(view, loop)) is not None:
+        raise ApiError(409, "refused", *why)
+    assert loop is not None, "otherwise it is refused"
+    assert loop.path is not None, "otherwise it is refused"
+    changed = options(query.body, AGAIN, "dry_run")  # refuses what is wrong with it
+    same = as_before(view, loop, project.runs.machine(view), query.body)
+    words = [loop.path, *same, *changed]
+    if query.body.get("dry_run") is True:
+        return _dry_run(project, words)
+    result, lines = result_of(project, "run", *words, "--background")
+    return _done("run", _key_of(project, result), result, lines)
+
+
+def as_before(
+    view: RunView, loop: LoopEntry, machine: FSMLoop | None, body: Mapping[str, Any]
+) -> Iterator[str]:
+    """Yield the options that give a new run what another one had, without what a body has."""
+    assert view.summary is not None, "otherwise it is refused"
+    _, at, id = view.name.partition("@")
+    if at:
+        yield f"--id={id}"
+    own = view.summary.limits
+    had = {
+        "max_iterations": own.max_iterations,
+        "timeout": None if own.timeout is None else f"{own.timeout:g}s",
+        "max_cost": own.max_cost_usd,
+        "max_tokens": own.max_tokens,
+    }
+    yield from options({name: had[name] for name in had if body.get(name) is None}, LIMITS)
+    changed = body.get("context") or {}
+    for name, value in view.summary.context.items():
+        is_usual = name not in loop.context or loop.context[name] == value
+        if name not in changed and not is_usual:
+            yield f"--context={name}={as_text(value)}"
+    if machine is not None and machine.worktree is not None:
+        yield "--worktree"
+        if machine.worktree.merge not in (None, "none"):
+            yield "--merge"
+    if machine is not None and tuple(machine.scope) != tuple(view.summary.scope):
+        yield from (f"--scope={path}" for path in view.summary.scope)
 
 
 def stop(site: Site, query: Query) -> Mapping[str, Any]:

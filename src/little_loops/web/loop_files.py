@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
 from little_loops.definitions.loop_entries import LoopEntry, entry_of, resolve_duplicates
 from little_loops.runs.project import loop_files
@@ -15,6 +16,7 @@ class LoopCache:
     def __init__(self, root: str) -> None:
         self._root = root
         self._known: tuple[object, list[LoopEntry]] = (None, [])
+        self._names: dict[str, LoopEntry] = {}
 
     def entries(self) -> list[LoopEntry]:
         """Return an entry for each loop file, with its problem if it has one."""
@@ -22,7 +24,13 @@ class LoopCache:
         stamps = tuple((path, _stamp(path)) for path in paths)
         if self._known[0] != stamps:
             self._known = (stamps, resolve_duplicates([entry_of(path) for path in paths]))
+            self._names = {entry.name: entry for entry in self._known[1]}
         return self._known[1]
+
+    def by_name(self) -> Mapping[str, LoopEntry]:
+        """Return the entries by the names of their loops."""
+        self.entries()
+        return self._names
 
 
 def _stamp(path: str) -> tuple[int, int, int]:

@@ -55,12 +55,12 @@ def loops(site: Site, _: Query) -> Mapping[str, Any]:
 
 def _rows(site: Site, project: Project) -> list[dict[str, Any]]:
     past, current = _by_loop(project)
-    entries = project.loops.entries()
+    entries, loops = project.loops.entries(), project.loops.by_name()
     known = {entry.name for entry in entries}
     rest = sorted({*past, *current} - known)
     everything = [*entries, *(LoopEntry(name) for name in rest)]
     return [
-        _row(site, project, entry, past.get(entry.name, ()), current.get(entry.name, ()))
+        _row(site, project, entry, past.get(entry.name, ()), current.get(entry.name, ()), loops)
         for entry in sorted(everything, key=lambda entry: entry.name)
     ]
 
@@ -81,6 +81,7 @@ def _row(
     entry: LoopEntry,
     past: Sequence[PastRun],
     current: Sequence[RunView],
+    loops: Mapping[str, LoopEntry],
 ) -> dict[str, Any]:
     """Return one loop with its record."""
     counted = past[:COUNTED]
@@ -107,7 +108,7 @@ def _row(
         "median_duration_ms": median([run.ran_ms for run in counted]),
         "median_cost_usd": median([run.cost_usd for run in counted if run.cost_usd]),
         "median_iterations": median([run.iteration for run in counted]),
-        "current": [row(site.policy, project, view) for view in _first(current)],
+        "current": [row(site.policy, project, view, loops=loops) for view in _first(current)],
         "current_count": len(current),
         "can": [
             can_run(site.policy, wrong or gone, visible(entry.fix, newlines=False) or None),
@@ -134,7 +135,14 @@ def loop_detail(site: Site, query: Query) -> Mapping[str, Any]:
     if entry is None:  # the compiled form of another file
         entry = LoopEntry(os.path.splitext(os.path.basename(path))[0], path)
     past, current = _by_loop(project)
-    row_of_loop = _row(site, project, entry, past.get(entry.name, ()), current.get(entry.name, ()))
+    row_of_loop = _row(
+        site,
+        project,
+        entry,
+        past.get(entry.name, ()),
+        current.get(entry.name, ()),
+        project.loops.by_name(),
+    )
     try:
         raw = read_plain(path, LARGEST + 1)
     except OSError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from little_loops.fsm.events import ActionComplete, ChildEnd, ChildrenJoined, Entry
 from little_loops.fsm.gates import open_gate
@@ -19,6 +19,7 @@ from little_loops.runs.layout import RunFiles
 from little_loops.runs.path_taken import BAD, GOOD, WAITING
 from little_loops.runs.run_texts import RunTexts
 from little_loops.runs.view import RunView
+from little_loops.templates.splice import as_text
 from little_loops.terminal.durations import now_ms
 from little_loops.terminal.next_step import higher_limits
 from little_loops.terminal.summaries import sign_name, word_of
@@ -26,12 +27,15 @@ from little_loops.web.abilities import abilities
 from little_loops.web.keys import run_key
 
 if TYPE_CHECKING:
+    from little_loops.definitions.loop_entries import LoopEntry
+    from little_loops.runs.refusals import Refusal
     from little_loops.web.security import Policy
     from little_loops.web.site import Project
 
 FAILURE_WITHIN = 30
 """How many events from the end may be after the action that failed."""
 LONGEST_LINE = 200
+MOST_VALUES = 20
 NOT_RESUMED = "the answer is stored, and the run has not continued yet: resume it"
 LIMIT_NAMES = {
     "max_iterations": "iteration",
@@ -39,6 +43,7 @@ LIMIT_NAMES = {
     "max_cost_usd": "cost",
     "max_tokens": "token",
 }
+Loops = Mapping[str, "LoopEntry"]
 GROUPS = ("waiting", "running", "queued", "ended")
 
 
@@ -50,9 +55,16 @@ def row(
     *,
     is_newest: bool = True,
     in_list: bool = True,
+    loops: Loops | None = None,
+    untouched: Refusal | None = None,
 ) -> dict[str, Any]:
-    """Return a run as a row of a list; not `in_list`, with everything that cannot be done, and why."""
+    """Return a run as a row of a list; not `in_list`, with everything that cannot be done, and why.
+
+    `loops`: those of the project, for a caller that has many rows. `untouched`: why there is nothing
+    to undo.
+    """
     summary, now = view.summary, now_ms()
+    loop = (project.loops.by_name() if loops is None else loops).get(view.loop)
     is_queued = view.status == "queued"
     texts, group = project.runs.texts(view), group_of(view)
     answer = project.runs.answer(view)
@@ -70,6 +82,7 @@ def row(
         "tone": "waiting" if group == "waiting" else sign_name(view),
         "group": group,
         "state": summary.current_state if summary else None,
+        "context": given_context(view, loop),
         "iteration": summary.iteration if summary else None,
         "max_iterations": None if machine is None else limits(view, machine)["max_iterations"],
         "started_ms": view.started_ms,
@@ -93,9 +106,31 @@ def row(
         "has_children": project.runs.has_children(view),
         "seq": summary.seq if summary else None,
         "can": abilities(
-            policy, view, machine, is_newest=is_newest, answer=answer, in_list=in_list
+            policy,
+            view,
+            machine,
+            is_newest=is_newest,
+            answer=answer,
+            loop=loop,
+            untouched=untouched,
+            in_list=in_list,
         ),
     }
+
+
+def given_context(view: RunView, loop: LoopEntry | None) -> list[dict[str, str]]:
+    """Return the variables of a run that are not as in the loop's file now: they tell its runs
+    apart."""
+    values = view.summary.context if view.summary else {}
+    usual = loop.context if loop else {}
+    if values == usual:
+        return []
+    mask = Masker(os.environ).mask
+    given = [name for name in values if name not in usual or usual[name] != values[name]]
+    return [
+        {"name": name, "text": mask(visible(as_text(values[name])))[:LONGEST_LINE]}
+        for name in given[:MOST_VALUES]
+    ]
 
 
 def page_word(view: RunView) -> str:

@@ -198,10 +198,10 @@ def _past_rows(site: Site, shown: Sequence[Place]) -> Iterator[dict[str, Any]]:
     """Yield the rows of past runs, without those that were deleted meanwhile."""
     for project, places in groupby(shown, key=lambda place: place[0]):
         files = [project.past.files(run) for _, run in places]
-        newest = project.past.gathered().newest
+        newest, loops = project.past.gathered().newest, project.loops.by_name()
         for view in project.runs.views(files):
             is_newest = newest.get(view.files.name) == view.files.stem
-            yield row(site.policy, project, view, is_newest=is_newest)
+            yield row(site.policy, project, view, is_newest=is_newest, loops=loops)
 
 
 # ── current runs ───────────────────────────────────────────────────────────────────────────────
@@ -214,6 +214,7 @@ def _current(
     is_plain = wanted is None and measure is SORTS[""]
     found = []
     for project in site.projects:
+        loops = project.loops.by_name()
         for view in project.current():
             group = group_of(view)
             if status in GROUPS and group != status:
@@ -223,7 +224,7 @@ def _current(
             if listed is None or wanted is None or wanted(listed):
                 size = 0 if listed is None else measure(listed)
                 rank = (-GROUPS.index(group), size, view.updated_ms)
-                found.append((rank, row(site.policy, project, view)))
+                found.append((rank, row(site.policy, project, view, loops=loops)))
     found.sort(key=lambda each: each[0], reverse=True)
     return [each for _, each in found]
 

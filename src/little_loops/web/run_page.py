@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from little_loops.errors import LittleLoopsError
 from little_loops.fsm.events import (
@@ -17,13 +17,17 @@ from little_loops.fsm.events import (
     Tree,
 )
 from little_loops.fsm.schema import FSMLoop
+from little_loops.fsm.step_trees import latest_tree, project_before
 from little_loops.light_typing import TYPE_CHECKING, Any
 from little_loops.receipts.gathering import make_receipt
 from little_loops.reporting.escape import visible
 from little_loops.reporting.masking import Masker
+from little_loops.runs import refusals
 from little_loops.runs.answers import quoted_answer
 from little_loops.runs.follow import open_events
-from little_loops.runs.scanning import Counts, counts_of
+from little_loops.runs.layout import RULES
+from little_loops.runs.refusals import Refusal
+from little_loops.runs.scanning import Counts, counts_of, first_events
 from little_loops.runs.view import RunDetail, RunView
 from little_loops.sharing.run_record import open_record
 from little_loops.templates.splice import as_text
@@ -43,6 +47,8 @@ RECENT = 200
 """How many events from the end tell what a run is doing now."""
 FURTHER = 5000
 """How many are read if an agent's turn or many branches have recorded more than that in one step."""
+SNAPSHOTS = ("tree", "forked")
+"""The kinds of the events that say what the files were before a run."""
 KEPT_COUNTS = 8
 EVENTS_AT_ONCE = 500
 MOST_EVENTS = 2000
@@ -71,9 +77,33 @@ def is_newest(found: FoundRun) -> bool:
     return current.files.stem == view.files.stem
 
 
-def run_row(site: Site, found: FoundRun, machine: FSMLoop | None = None) -> dict[str, Any]:
+def run_row(
+    site: Site, found: FoundRun, machine: FSMLoop | None = None, untouched: Refusal | None = None
+) -> dict[str, Any]:
     project, view = found
-    return row(site.policy, project, view, machine, is_newest=is_newest(found), in_list=False)
+    newest = is_newest(found)
+    return row(
+        site.policy, project, view, machine, is_newest=newest, in_list=False, untouched=untouched
+    )
+
+
+def why_untouched(project: Project, view: RunView, entries: Sequence[Entry]) -> Refusal | None:
+    """Return why there is nothing to undo in a run; None if there may be something. `entries` are
+    its last events."""
+    if view.is_alive or view.summary is None or project.runs.has_children(view):
+        return None  # what its children changed is in their logs
+    first = first_events(view.files, SNAPSHOTS)
+    if view.summary.fork is not None and not first.is_all:
+        return None  # its own events come after those that were copied
+    before = project_before(first.entries)
+    latest = latest_tree(entries)
+    if before is None and first.is_all:
+        has_rules = os.path.exists(os.path.join(view.files.data, RULES))
+        found = refusals.before_snapshots if has_rules else refusals.without_snapshots
+        return found(view.name)
+    if latest.tree is not None and latest.is_current and latest.tree.project == before:
+        return refusals.nothing_changed(view.name)
+    return None
 
 
 def run_detail(site: Site, query: Query) -> Mapping[str, Any]:
@@ -87,7 +117,7 @@ def run_detail(site: Site, query: Query) -> Mapping[str, Any]:
     texts = project.runs.texts(view, entries)
     return {
         "schema": 1,
-        "run": run_row(site, found, machine),
+        "run": run_row(site, found, machine, why_untouched(project, view, entries)),
         "final_line": None if view.is_alive else final_line(view, last),
         "next_command": next_step(view),
         "scope": list(summary.scope) if summary else [],

@@ -228,9 +228,10 @@ class ListStream:
         news: list[Item] = []
         seen = set()
         for project in self._site.projects:
+            loops = project.loops.by_name()
             for view in project.current():
                 seen.add((project.key, view.name))
-                item = row(self._site.policy, project, view)
+                item = row(self._site.policy, project, view, loops=loops)
                 news += self._changed(project.key, view.name, item)
         for key, name in self._known.keys() - seen:
             news += self._gone(key, name, self._site.project(key))

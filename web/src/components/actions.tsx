@@ -13,6 +13,8 @@ import { announce } from "../live";
 import { clock } from "../format";
 import { go, hrefs } from "../router";
 import { Dialog, Icon, Message, Problem, sentence } from "./basics";
+import { Cancel, canQueue, given, LimitFields, limitsOf } from "./fields";
+import { AgainDialog } from "./run_dialog";
 
 // ── acknowledgement ─────────────────────────────────────────────────────────────────────────────
 
@@ -68,15 +70,15 @@ export function acknowledgeRow(row: RunRow): void {
 const WORDS: Partial<Record<Verb, [idle: string, busy: string]>> = {
   stop: ["Stop", "Stopping…"],
   resume: ["Resume", "Resuming…"],
+  run: ["Run again", "Starting…"],
   approve: ["Approve", "Approving…"],
   reject: ["Reject", "Rejecting…"],
   tell: ["Send a note", "Sending…"],
   fork: ["Fork here", "Forking…"],
   undo: ["Undo", "Undoing…"],
 };
-const IN_ROW: Verb[] = ["approve", "reject", "resume", "stop"];
-const IN_HEAD: Verb[] = ["approve", "reject", "resume", "stop", "tell", "undo"];
-const MAIN: Verb[] = ["approve", "resume"];
+const IN_ROW: Verb[] = ["approve", "reject", "resume", "run", "stop"];
+const IN_HEAD: Verb[] = ["approve", "reject", "resume", "run", "stop", "tell", "undo"];
 /** At a gate, an answer is what the run waits for. */
 const NOT_AT_A_GATE: Verb[] = ["resume"];
 
@@ -94,7 +96,10 @@ export function Actions(props: { run: RunRow; detail?: RunDetail | null; compact
   const verbs = (compact ? IN_ROW : IN_HEAD)
     .map((verb) => canDo(run.can, verb))
     .filter((can): can is Can => can !== null && can.allowed)
-    .filter((can) => !run.gate || !NOT_AT_A_GATE.includes(can.verb));
+    .filter((can) => !run.gate || !NOT_AT_A_GATE.includes(can.verb))
+    // In a list, only where it is what to do next.
+    .filter((can) => can.verb !== "run" || !compact || (run.status === "failed" && !canDo(run.can, "resume")?.allowed));
+  const main: Verb = verbs.some((can) => can.verb === "approve") ? "approve" : verbs.some((can) => can.verb === "resume") ? "resume" : "run";
 
   async function start(verb: Verb, body: object): Promise<boolean> {
     setRefused(null);
@@ -132,9 +137,9 @@ export function Actions(props: { run: RunRow; detail?: RunDetail | null; compact
           <button
             key={can.verb}
             type="button"
-            class={`${MAIN.includes(can.verb) && (!compact || run.group === "waiting") ? "primary" : ""} ${compact ? "small" : ""}`}
+            class={`${can.verb === main && (compact ? run.group === "waiting" : run.status !== "completed") ? "primary" : ""} ${compact ? "small" : ""}`}
             onClick={() => press(can.verb)}
-            aria-label={`${WORDS[can.verb]?.[0]} ${run.name}`}
+            aria-label={can.verb === "run" ? `Run ${run.name} again` : `${WORDS[can.verb]?.[0]} ${run.name}`}
           >
             {WORDS[can.verb]?.[0] ?? can.verb}
           </button>
@@ -158,14 +163,10 @@ export function Actions(props: { run: RunRow; detail?: RunDetail | null; compact
       {open === "approve" && <AnswerDialog run={run} detail={props.detail ?? null} verb="approve" start={start} close={() => setOpen(null)} />}
       {open === "reject" && <AnswerDialog run={run} detail={props.detail ?? null} verb="reject" start={start} close={() => setOpen(null)} />}
       {open === "tell" && <TellDialog run={run} start={start} close={() => setOpen(null)} />}
+      {open === "run" && <AgainDialog run={run} detail={props.detail ?? null} close={() => setOpen(null)} />}
       {open === "undo" && <UndoDialog run={run} step={null} close={() => setOpen(null)} />}
     </div>
   );
-}
-
-/** Whether the command suggests to wait for the run that is in the way. */
-export function canQueue(failure: Failure): boolean {
-  return failure.help?.includes("--queue") ?? false;
 }
 
 function Acknowledged({ pending: { verb, event, eventSeq, at } }: { pending: Pending }) {
@@ -183,77 +184,12 @@ function Acknowledged({ pending: { verb, event, eventSeq, at } }: { pending: Pen
   );
 }
 
-export function Cancel({ close }: { close: () => void }) {
-  return (
-    <button type="button" onClick={close}>
-      Cancel
-    </button>
-  );
-}
-
 type Start = (verb: Verb, body: object) => Promise<boolean>;
 interface DialogProps {
   run: RunRow;
   detail: RunDetail | null;
   start: Start;
   close: () => void;
-}
-
-function numberOf(text: string): number | undefined {
-  const value = Number(text);
-  return text.trim() && Number.isFinite(value) ? value : undefined;
-}
-
-/** Only what was filled in. */
-function given(fields: Record<string, unknown>): object {
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined && value !== ""));
-}
-
-function Field(props: { label: string; hint?: string; value: string; onInput: (value: string) => void; placeholder?: string; numeric?: boolean }) {
-  return (
-    <label class="field">
-      <span>
-        {props.label}
-        {props.hint && <small class="muted"> {props.hint}</small>}
-      </span>
-      <input
-        type="text"
-        inputMode={props.numeric ? "decimal" : "text"}
-        value={props.value}
-        placeholder={props.placeholder ?? ""}
-        onInput={(event) => props.onInput(event.currentTarget.value)}
-      />
-    </label>
-  );
-}
-
-export function LimitFields(props: {
-  /** Those of the run or loop; null if they are not known here. */
-  limits: { max_iterations?: number | null; timeout_s?: number | null; max_cost_usd?: number | null; max_tokens?: number | null } | null;
-  values: Record<string, string>;
-  set: (name: string, value: string) => void;
-}) {
-  const { values, set } = props;
-  const limits = props.limits ?? {};
-  const now = (value: number | string | null | undefined): string =>
-    props.limits === null ? "as it is" : value === null || value === undefined ? "no limit" : `now ${value}`;
-  return (
-    <div class="fields">
-      <Field label="Iterations" numeric placeholder={now(limits.max_iterations)} value={values.max_iterations ?? ""} onInput={(text) => set("max_iterations", text)} />
-      <Field label="Time" hint="such as 90s, 10m, 2h" placeholder={now(limits.timeout_s ? `${limits.timeout_s}s` : null)} value={values.timeout ?? ""} onInput={(text) => set("timeout", text)} />
-      <Field label="Cost in $" numeric placeholder={now(limits.max_cost_usd)} value={values.max_cost ?? ""} onInput={(text) => set("max_cost", text)} />
-      <Field label="Tokens" numeric placeholder={now(limits.max_tokens)} value={values.max_tokens ?? ""} onInput={(text) => set("max_tokens", text)} />
-    </div>
-  );
-}
-
-export function limitsOf(values: Record<string, string>): object {
-  return given({
-    max_iterations: numberOf(values.max_iterations ?? ""),
-    timeout: (values.timeout ?? "").trim(),
-    max_cost: numberOf(values.max_cost ?? ""),
-    max_tokens: numberOf(values.max_tokens ?? ""),
-  });
 }
 
 function ResumeDialog({ run, detail, start, close }: DialogProps) {

@@ -10,7 +10,7 @@ import { now, serverNow } from "../live";
 // ── status ──────────────────────────────────────────────────────────────────────────────────────
 
 /** Each tone has a shape of its own, so that it can be told without its colour. */
-const SHAPES: Record<Tone, ComponentChildren> = {
+export const SHAPES: Record<Tone, ComponentChildren> = {
   good: (
     <>
       <circle cx="8" cy="8" r="7" class="fill" />

@@ -1,9 +1,10 @@
 /* The machine as a graph: the current state is lit, edges say how often they were taken. */
 
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { Machine, MachineState } from "../api";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import type { Machine, MachineState, Tone } from "../api";
 import { useWidth } from "../context";
 import { plural } from "../format";
+import { SHAPES } from "./basics";
 import { place, type PlacedEdge, type PlacedState } from "../graph_layout";
 
 /** Drawn, because not every font has such characters; 12 units wide and high. */
@@ -28,15 +29,25 @@ const KIND_WORDS: Record<MachineState["kind"], string> = {
 const ZOOMS = [0.2, 0.35, 0.5, 0.65, 0.8, 1, 1.25, 1.6, 2];
 const TALLEST = 560;
 
-export function Graph(props: { machine: Machine; ended?: boolean; selected?: string | null; onSelect?: (state: string) => void }) {
+/** How a run ended: the state it ended in, and the one whose action failed last. */
+export interface GraphEnding {
+  tone: Tone;
+  failed: string | null;
+}
+
+export function Graph(props: { machine: Machine; ending?: GraphEnding | null; filling?: boolean; selected?: string | null; onSelect?: (state: string) => void }) {
   const { machine, selected } = props;
   const shape = useMemo(() => machine.states.map((state) => state.name).join() + machine.edges.map((edge) => edge.from + edge.to + edge.labels + edge.taken).join(), [machine]);
   const placed = useMemo(() => place(machine), [shape, machine]);
   const [watch, width] = useWidth(600);
   const [zoom, setZoom] = useState<number | null>(null);
-  const fit = Math.min(1, Math.max((width - 4) / placed.width, 0.65));
-  const scale = zoom ?? fit;
   const box = useRef<HTMLDivElement | null>(null);
+  const [height, setHeight] = useState(TALLEST);
+  // Where the box has a height of its own, the machine fits into that, too.
+  useLayoutEffect(() => setHeight(box.current?.clientHeight ?? TALLEST));
+  const room = props.filling ? (height - 4) / placed.height : 1;
+  const fit = Math.min(1, Math.max(Math.min((width - 4) / placed.width, room), 0.65));
+  const scale = zoom ?? fit;
   const current = machine.states.find((state) => state.current)?.name ?? null;
   const [focused, setFocused] = useState<string | null>(null);
   const stop = focused ?? current ?? machine.initial;
@@ -93,6 +104,9 @@ export function Graph(props: { machine: Machine; ended?: boolean; selected?: str
             <marker id="arrow-taken" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="5" markerHeight="5" orient="auto">
               <path d="M0 0.5L8 4L0 7.5z" class="arrow taken" />
             </marker>
+            <pattern id="failed" width="7" height="7" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">
+              <line x1="0" y1="0" x2="0" y2="7" class="failed-line" />
+            </pattern>
           </defs>
           {placed.edges.map((each, at) => (
             <Edge key={at} placed={each} />
@@ -103,7 +117,7 @@ export function Graph(props: { machine: Machine; ended?: boolean; selected?: str
               placed={each}
               initial={each.state.name === machine.initial}
               selected={each.state.name === selected}
-              ended={props.ended ?? false}
+              ending={props.ending ?? null}
               seen={machine.states.some((state) => state.visits > 0)}
               tabStop={each.state.name === stop}
               onClick={() => props.onSelect?.(each.state.name)}
@@ -147,25 +161,30 @@ function StateBox(props: {
   initial: boolean;
   selected: boolean;
   seen: boolean;
-  ended: boolean;
+  ending: GraphEnding | null;
   tabStop: boolean;
   onClick: () => void;
   onFocus: () => void;
   onKeyDown: (event: KeyboardEvent) => void;
 }) {
   const { state, title, subtitle, x, y, width, height } = props.placed;
+  const { ending } = props;
+  const failed = ending !== null && ending.failed === state.name;
+  const mark = failed ? ({ tone: "bad", word: "failed here" } as const) : ending && state.current ? { tone: ending.tone, word: "ended here" } : null;
   const words = [
     state.name,
     KIND_WORDS[state.kind],
     props.initial ? "initial state" : "",
     props.seen ? `entered ${plural(state.visits, "time")}` : "",
-    state.current ? (props.ended ? "the run ended here" : "current state") : "",
+    failed ? "failed here" : "",
+    state.current ? (ending ? "the run ended here" : "current state") : "",
     state.action ?? "",
   ].filter(Boolean);
   const classes = [
     "state",
     state.terminal ? `terminal outcome-${state.outcome ?? "none"}` : "",
-    state.current ? `current${props.ended ? " ended" : ""}` : "",
+    state.current ? `current${ending ? " ended" : ""}` : "",
+    failed ? "failed" : "",
     props.selected ? "selected" : "",
     props.seen && state.visits === 0 ? "unvisited" : "",
   ];
@@ -184,6 +203,7 @@ function StateBox(props: {
       <title>{words.join(", ")}</title>
       {state.current && <rect class="halo" x="-5" y="-5" width={width + 10} height={height + 10} rx="14" />}
       <rect class="box" width={width} height={height} rx={state.terminal ? height / 2 : 9} />
+      {failed && <rect class="hatching" x="1.5" y="1.5" width={width - 3} height={height - 3} rx="8" fill="url(#failed)" />}
       {props.initial && <path class="start" d={`M${width / 2 - 6} -11h12l-6 8z`} />}
       <path class={`kind${KINDS[state.kind].filled ? " filled" : ""}`} transform="translate(10 11)" d={KINDS[state.kind].path} />
       <text class="name" x={width / 2 + 4} y="22">
@@ -192,6 +212,7 @@ function StateBox(props: {
       <text class="what" x={width / 2} y="40">
         {subtitle}
       </text>
+      {mark && <Mark {...mark} />}
       {state.visits > 0 && (
         <g class="visits" transform={`translate(${width - 6} 2)`}>
           <rect x={-(10 + String(state.visits).length * 7)} y="-9" width={14 + String(state.visits).length * 7} height="17" rx="8.5" />
@@ -200,6 +221,22 @@ function StateBox(props: {
           </text>
         </g>
       )}
+    </g>
+  );
+}
+
+/** A shape and two words at the corner of a state, so that how a run ended does not depend on a colour. */
+function Mark({ tone, word }: { tone: Tone; word: string }) {
+  const width = word.length * 6.7 + 29;
+  return (
+    <g class={`ending tone-${tone}`} transform="translate(-8 -12)">
+      <rect width={width} height="20" rx="10" />
+      <svg class="icon" x="4" y="3" width="14" height="14" viewBox="0 0 16 16">
+        {SHAPES[tone]}
+      </svg>
+      <text x="22" y="14">
+        {word}
+      </text>
     </g>
   );
 }

@@ -19,7 +19,7 @@ export interface Growth {
   stderr: number;
 }
 
-export function StepView(props: { run: RunRow; step: number; tick: number; growth: Growth | null }) {
+export function StepView(props: { run: RunRow; loopKey: string | null; step: number; tick: number; growth: Growth | null }) {
   const { run, step } = props;
   const client = useClient();
   const { data, error, reload } = useAnswer<Detail>(runPath(run.key, `/steps/${step}`));
@@ -33,6 +33,7 @@ export function StepView(props: { run: RunRow; step: number; tick: number; growt
   const row = data.step;
   const fork = canDo(data.can, "fork");
   const undo = canDo(data.can, "undo");
+  const edit = canDo(run.can, "edit");
   return (
     <article class="step-view" aria-label={`Step ${step}`}>
       <header>
@@ -44,7 +45,14 @@ export function StepView(props: { run: RunRow; step: number; tick: number; growt
             <bdi>{row.state}</bdi>
           </h3>
         </div>
-        <Status tone={row.tone} word={verdictWord(row)} big />
+        <div class="step-side">
+          {client.live && edit?.allowed && props.loopKey !== null && (
+            <a class="button small" href={hrefs.edit(props.loopKey, row.state)}>
+              Edit this state
+            </a>
+          )}
+          <Status tone={row.tone} word={verdictWord(row)} big />
+        </div>
       </header>
       <dl class="facts">
         <Fact name="Started">

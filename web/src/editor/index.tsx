@@ -23,18 +23,19 @@ type Asked =
   | { kind: "save"; preview: Preview }
   | { kind: "changed"; changed: Changed };
 
-export function Editor({ loopKey, client, server }: EditorProps) {
+export function Editor({ loopKey, state, client, server }: EditorProps) {
   const [doc, failure, actions] = useDocument(client, loopKey);
   const forms = useAnswer<Forms>("/api/fields");
   const wrong = failure ?? forms.error;
   if (wrong) return <Problem failure={wrong} />;
   if (!doc || !forms.data) return <Loading what="the editor" />;
   const editable = server.edit && !server.read_only;
-  return <Loaded loopKey={loopKey} client={client} doc={doc} actions={actions} forms={forms.data} editable={editable} />;
+  return <Loaded loopKey={loopKey} state={state} client={client} doc={doc} actions={actions} forms={forms.data} editable={editable} />;
 }
 
 interface LoadedProps {
   loopKey: string;
+  state: string | null;
   client: EditorProps["client"];
   doc: Doc;
   actions: DocActions;
@@ -42,9 +43,10 @@ interface LoadedProps {
   editable: boolean;
 }
 
-function Loaded({ loopKey, client, doc, actions, forms, editable }: LoadedProps) {
+function Loaded({ loopKey, state: first, client, doc, actions, forms, editable }: LoadedProps) {
   const { described } = doc;
-  const [selection, setSelection] = useState<Selection>({ kind: "loop" });
+  const isThere = described.outline?.states?.some((each) => each.name === first) ?? false;
+  const [selection, setSelection] = useState<Selection>(first !== null && isThere ? { kind: "state", state: first } : { kind: "loop" });
   const [asked, setAsked] = useState<Asked | null>(null);
   const [line, setLine] = useState<{ number: number; wish: number } | null>(null);
   const [status, setStatus] = useState("");
@@ -70,6 +72,9 @@ function Loaded({ loopKey, client, doc, actions, forms, editable }: LoadedProps)
   }, [dirty]);
 
   const show = (number: number): void => setLine({ number, wish: ++wishes.current });
+  useEffect(() => {
+    if (selected) show(selected.line); // the state that the URL names
+  }, []);
   function select(next: Selection): void {
     setSelection(next);
     const found = stateOf(next, states);
@@ -145,7 +150,10 @@ function Loaded({ loopKey, client, doc, actions, forms, editable }: LoadedProps)
       )}
       <div class="editor-panes">
         <div class="editor-left">
-          <Panel title="Drawing" note={states ? (editable ? <span class="muted small-text">Drag from the dot below a state to connect it</span> : null) : <span class="tag">read-only</span>}>
+          <Panel title="Drawing" note={states ? null : <span class="tag">read-only</span>}>
+            {editable && states && (
+              <StateTools state={selection.kind === "state" ? selected : null} initial={described.outline?.fields["initial"] ?? null} onAsk={setAsked} onRemove={() => remove(selection)} />
+            )}
             {!states && described.outline && <Compiled loopKey={loopKey} client={client} dirty={dirty} editable={editable} />}
             <Drawing
               described={described}
@@ -157,7 +165,7 @@ function Loaded({ loopKey, client, doc, actions, forms, editable }: LoadedProps)
               onRename={() => selected && setAsked({ kind: "rename", state: selected.name })}
             />
           </Panel>
-          <Inspector context={context} doc={doc} selection={selection} state={selected} onAsk={setAsked} onRemove={remove} onBack={() => setSelection({ kind: "loop" })} />
+          <Inspector context={context} doc={doc} selection={selection} state={selected} onAsk={setAsked} onBack={() => setSelection({ kind: "loop" })} />
         </div>
         <div class="editor-right">
           <Panel title="Text" note={<span class="muted small-text">What you see here is the file</span>}>
@@ -202,7 +210,6 @@ function Inspector(props: {
   selection: Selection;
   state: OutlinedState | null;
   onAsk: (asked: Asked) => void;
-  onRemove: (selection: Selection) => void;
   onBack: () => void;
 }) {
   const { context, doc, selection, state } = props;
@@ -226,10 +233,7 @@ function Inspector(props: {
     >
       {context.editable && !edge && (
         <div class="buttons">
-          <button type="button" class="small" title="F2" onClick={() => props.onAsk({ kind: "rename", state: name })}>Rename…</button>
-          {state.fields["terminal"] !== true && <button type="button" class="small" title="R" onClick={() => props.onAsk({ kind: "retry", state: name })}>Retry…</button>}
           <button type="button" class="small" disabled={initial} onClick={() => void context.edit({ op: "set_initial", state: name })}>{initial ? "Is the initial state" : "Start here"}</button>
-          <button type="button" class="small danger" disabled={initial} title="Delete" onClick={() => props.onRemove({ kind: "state", state: name })}>Delete</button>
         </div>
       )}
       {own.map((problem, at) => <ProblemLine key={at} problem={problem} />)}
@@ -242,6 +246,23 @@ function Inspector(props: {
         </>
       )}
     </Panel>
+  );
+}
+
+/** What can be done with the selected state, above the drawing: it is seen without scrolling. */
+function StateTools(props: { state: OutlinedState | null; initial: unknown; onAsk: (asked: Asked) => void; onRemove: () => void }) {
+  const { state, onAsk } = props;
+  if (!state) return <p class="state-tools muted small-text">Click a state to change it. Drag from the dot below a state to connect it.</p>;
+  const { name } = state;
+  const goesOn = state.fields["terminal"] !== true;
+  return (
+    <div class="state-tools" role="toolbar" aria-label={`State ${name}`}>
+      <bdi class="mono name">{name}</bdi>
+      {goesOn && <button type="button" class="small" title="R" onClick={() => onAsk({ kind: "retry", state: name })}>Retry…</button>}
+      {goesOn && <button type="button" class="small" title="C" onClick={() => onAsk({ kind: "connect", state: name, target: null })}>Connect…</button>}
+      <button type="button" class="small" title="F2" onClick={() => onAsk({ kind: "rename", state: name })}>Rename…</button>
+      <button type="button" class="small danger" disabled={props.initial === name} title="Delete" onClick={props.onRemove}>Delete</button>
+    </div>
   );
 }
 

@@ -1,12 +1,14 @@
 /* The loops of the project: how their last runs ended, what a run takes, and a way to start one. */
 
 import { useState } from "preact/hooks";
-import type { Created, Done, DryRun, LoopDetail, LoopRow, Loops, Server, Templates } from "../api";
+import type { Created, LoopDetail, LoopRow, Loops, Server, Templates } from "../api";
 import { Failure, loopPath } from "../client";
-import { Cancel, canDo, canQueue, LimitFields, limitsOf } from "../components/actions";
-import { Command, Dialog, Empty, Icon, Loading, Message, Panel, Problem, sentence, Status } from "../components/basics";
+import { canDo } from "../components/actions";
+import { Command, Dialog, Empty, Loading, Message, Panel, Problem, sentence, Status } from "../components/basics";
 import { Strip } from "../components/endings";
+import { Cancel } from "../components/fields";
 import { Graph } from "../components/graph";
+import { RunDialog } from "../components/run_dialog";
 import { useAnswer, useClient } from "../context";
 import { duration, money, percent, plural } from "../format";
 import { useListStream } from "../list_stream";
@@ -132,114 +134,6 @@ function LoopItem({ loop, projects }: { loop: LoopRow; projects: number }) {
       </div>
       {starting && <RunDialog loopKey={loop.key} name={loop.name} close={() => setStarting(false)} />}
     </li>
-  );
-}
-
-/** Starts a run in the background: it outlives the page. */
-export function RunDialog(props: { loopKey: string; name: string; close: () => void }) {
-  const client = useClient();
-  const { data, error, reload } = useAnswer<LoopDetail>(loopPath(props.loopKey));
-  const [context, setContext] = useState<Record<string, string>>({});
-  const [limits, setLimits] = useState<Record<string, string>>({});
-  const [plan, setPlan] = useState<DryRun | null>(null);
-  const [failure, setFailure] = useState<Failure | null>(null);
-  const [busy, setBusy] = useState(false);
-  const consent = data?.consent ?? null;
-  const blocked = consent !== null && !consent.given;
-
-  async function send(dryRun: boolean, queue = false): Promise<void> {
-    setBusy(true);
-    const body = { ...limitsOf(limits), ...(queue ? { queue } : {}), ...(Object.keys(context).length ? { context } : {}), ...(dryRun ? { dry_run: true } : {}) };
-    try {
-      if (dryRun) setPlan(await client.send<DryRun>("POST", loopPath(props.loopKey, "/run"), body));
-      else {
-        const done = await client.send<Done>("POST", loopPath(props.loopKey, "/run"), body);
-        props.close();
-        if (done.key) go(hrefs.run(done.key));
-      }
-      setFailure(null);
-    } catch (error) {
-      if (!(error instanceof Failure)) throw error;
-      setFailure(error);
-    } finally {
-      setBusy(false);
-    }
-  }
-
-  return (
-    <Dialog title={`Run ${props.name}`} onClose={props.close} wide ready={data !== null}>
-      {error && <Problem failure={error} retry={() => void reload()} />}
-      {!data && !error && <Loading what="the loop" />}
-      {data && (
-        <form
-          onSubmit={(event) => {
-            event.preventDefault();
-            void send(false);
-          }}
-        >
-          {data.context.length > 0 && (
-            <fieldset>
-              <legend>Context</legend>
-              <p class="muted">
-                <Icon tone="warn" /> These values become part of scripts, as code. Enter only what you would type into a terminal.
-              </p>
-              <div class="fields">
-                {data.context.map((field) => (
-                  <label class="field" key={field.name}>
-                    <span class="mono">{field.name}</span>
-                    <input
-                      type="text"
-                      class="mono"
-                      dir="auto"
-                      value={context[field.name] ?? field.text}
-                      onInput={(event) => setContext({ ...context, [field.name]: event.currentTarget.value })}
-                    />
-                  </label>
-                ))}
-              </div>
-            </fieldset>
-          )}
-          <fieldset>
-            <legend>Limits</legend>
-            <LimitFields limits={data.limits ?? {}} values={limits} set={(name, value) => setLimits({ ...limits, [name]: value })} />
-          </fieldset>
-          {blocked && (
-            <div class="callout tone-warn">
-              <Icon tone="warn" />
-              <div>
-                <p>
-                  {consent.agents.join(", ")} would work without permission prompts, and you have not agreed to that for this project. To
-                  agree, run:
-                </p>
-                <Command text={consent.command} />
-              </div>
-            </div>
-          )}
-          {failure && <Problem failure={failure} />}
-          {plan && (
-            <pre class="block plan" tabIndex={0} aria-label="What would run">
-              {plan.lines.join("\n")}
-            </pre>
-          )}
-          <footer>
-            <Cancel close={props.close} />
-            <button type="button" disabled={busy} onClick={() => void send(true)}>
-              Dry run
-            </button>
-            {failure && canQueue(failure) && (
-              <button type="button" disabled={busy} onClick={() => void send(false, true)}>
-                Queue it
-              </button>
-            )}
-            {!blocked && (
-              <button type="submit" class="primary" disabled={busy}>
-                Run
-              </button>
-            )}
-          </footer>
-        </form>
-      )}
-    </Dialog>
   );
 }
 

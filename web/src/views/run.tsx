@@ -1,7 +1,7 @@
 /* One run: the machine, the timeline, the steps, and everything about the step that is selected. */
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { ReceiptText, RunCharts, RunDetail, RunMachine, RunRow, Timeline as TimelineAnswer } from "../api";
+import type { ReceiptText, RunCharts, RunDetail, RunMachine, RunRow, Timeline as TimelineAnswer, TimelineBar } from "../api";
 import { query, runPath } from "../client";
 import { acknowledge, Actions, Downloads } from "../components/actions";
 import { Ago, Command, Lasting, Loading, Message, Panel, Problem, sentence, Status } from "../components/basics";
@@ -123,7 +123,11 @@ export function RunView(props: { runKey: string; step: number | null }) {
   if (!detail.data || !run) return <Loading what="the run" />;
 
   const data = detail.data;
-  const selected = props.step ?? data.action?.step ?? (lastAction(timeline.data, machine.data) || data.steps || null);
+  const isNew = run.run === null && run.group === "queued"; // it has recorded nothing yet
+  const last = lastAction(timeline.data, machine.data);
+  const selected = props.step ?? data.action?.step ?? (last?.bar.step || data.steps || null);
+  const isOver = run.group === "ended" || run.group === "waiting";
+  const ending = isOver ? { tone: run.tone, failed: run.status === "failed" && last?.bar.tone === "bad" ? last.row : null } : null;
   const select = (step: number): void => go(hrefs.run(runKey, step), true);
   const state = timeline.data?.rows.find((row) => row.bars.some((bar) => bar.step === selected))?.name ?? null;
   function selectState(name: string): void {
@@ -133,68 +137,75 @@ export function RunView(props: { runKey: string; step: number | null }) {
   }
 
   return (
-    <>
-      <RunHead data={data} replaced={replaced} />
-      {run.run !== null || run.group !== "queued" ? (
-      <div class="run-columns">
-        <div class="column">
-        <Panel title="Machine" note={machine.data?.machine && plural(machine.data.machine.states.length, "state")}>
-          {machine.error && <Problem failure={machine.error} />}
-          {machine.data?.machine ? <Graph machine={machine.data.machine} ended={run.group === "ended"} selected={state} onSelect={selectState} /> : !machine.error && <Loading what="the machine" />}
-        </Panel>
-        <Panel class="third" title="Steps" note={plural(data.steps, "step")}>
-          <StepList runKey={runKey} tick={tick} selected={selected} onSelect={select} />
-        </Panel>
+    <div class="run-page">
+      <div class={`run-top${isNew ? " is-new" : ""}`}>
+        <div class="run-summary">
+          <RunHead data={data} replaced={replaced} />
+          {!isNew && (
+            <Panel
+              class="timeline-panel"
+              title="Timeline"
+              note={timeline.data && <TimelineWindow data={timeline.data} setBefore={setBefore} latest={before === null} />}
+            >
+              {timeline.error && <Problem failure={timeline.error} />}
+              {timeline.data ? (
+                timeline.data.rows.length ? (
+                  <Timeline data={timeline.data} selected={selected} onSelect={select} />
+                ) : (
+                  <p class="muted nothing">Nothing has run yet.</p>
+                )
+              ) : (
+                !timeline.error && <Loading what="the timeline" />
+              )}
+            </Panel>
+          )}
         </div>
-        <div class="column">
-        <Panel
-          class="second"
-          title="Timeline"
-          note={
-            timeline.data && (
-              <TimelineWindow data={timeline.data} setBefore={setBefore} latest={before === null} />
-            )
-          }
-        >
-          {timeline.error && <Problem failure={timeline.error} />}
-          {timeline.data ? (
-            timeline.data.rows.length ? (
-              <Timeline data={timeline.data} selected={selected} onSelect={select} />
-            ) : (
-              <p class="muted nothing">Nothing has run yet.</p>
-            )
-          ) : (
-            !timeline.error && <Loading what="the timeline" />
-          )}
-          {charts.data && charts.data.points.length > 0 && (
-            <div class="in-panel">
-              <h3>Measured value</h3>
-              <Convergence data={charts.data} />
-            </div>
-          )}
-        </Panel>
-        <Panel title="Step" class="detail-panel fourth">
-          {selected === null ? (
-            <p class="muted nothing">No steps yet.</p>
-          ) : (
-            <StepView key={`${runKey} ${selected}`} run={run} step={selected} tick={tick} growth={growth} />
-          )}
-        </Panel>
-        </div>
+        {!isNew && (
+          <Panel class="machine-panel" title="Machine" note={machine.data?.machine && plural(machine.data.machine.states.length, "state")}>
+            {machine.error && <Problem failure={machine.error} />}
+            {machine.data?.machine ? <Graph machine={machine.data.machine} ending={ending} filling selected={state} onSelect={selectState} /> : !machine.error && <Loading what="the machine" />}
+          </Panel>
+        )}
       </div>
-      ) : null}
-      {client.live && data.has_diff && <Changes run={run} />}
-      <About data={data} />
-      {!client.live && <Receipt runKey={runKey} />}
-    </>
+      {!isNew && (
+        <div class="run-steps">
+          <div class="steps-column">
+            <Panel class="steps-panel" title="Steps" note={plural(data.steps, "step")}>
+              <StepList runKey={runKey} tick={tick} selected={selected} onSelect={select} />
+            </Panel>
+          </div>
+          <Panel title="Step" class="detail-panel">
+            {selected === null ? (
+              <p class="muted nothing">No steps yet.</p>
+            ) : (
+              <StepView key={`${runKey} ${selected}`} run={run} loopKey={data.loop_key} step={selected} tick={tick} growth={growth} />
+            )}
+          </Panel>
+        </div>
+      )}
+      <div class="run-rest">
+        {charts.data && charts.data.points.length > 0 && (
+          <Panel title="Measured value">
+            <Convergence data={charts.data} />
+          </Panel>
+        )}
+        {client.live && data.has_diff && <Changes run={run} />}
+        <About data={data} />
+        {!client.live && <Receipt runKey={runKey} />}
+      </div>
+    </div>
   );
 }
 
 /** The last step in which something ran: more interesting than a terminal state. */
-function lastAction(timeline: TimelineAnswer | null, machine: RunMachine | null): number {
+function lastAction(timeline: TimelineAnswer | null, machine: RunMachine | null): { row: string; bar: TimelineBar } | null {
   const ends = new Set(machine?.machine?.states.filter((state) => state.terminal && !state.action).map((state) => state.name));
-  const rows = timeline?.rows.filter((row) => !ends.has(row.name)) ?? [];
-  return Math.max(0, ...rows.flatMap((row) => row.bars.map((bar) => bar.step)));
+  const rows = timeline?.rows.filter((row) => row.kind === "state" && !ends.has(row.name)) ?? [];
+  let found: { row: string; bar: TimelineBar } | null = null;
+  for (const row of rows) {
+    for (const bar of row.bars) if (bar.step > (found?.bar.step ?? 0)) found = { row: row.name, bar };
+  }
+  return found;
 }
 
 function TimelineWindow(props: { data: TimelineAnswer; latest: boolean; setBefore: (step: number | null) => void }) {

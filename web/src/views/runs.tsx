@@ -7,7 +7,7 @@ import { Failure, query, runPath } from "../client";
 import { Actions, acknowledgeRow } from "../components/actions";
 import { Ago, Command, Empty, Icon, Lasting, Loading, Message, Problem, sentence, Status } from "../components/basics";
 import { useAnswer, useClient } from "../context";
-import { dayName, exact, money, plural } from "../format";
+import { absolute, clock, dayName, exact, money, plural } from "../format";
 import { follow, now, throttled } from "../live";
 import { go, hrefs } from "../router";
 
@@ -27,9 +27,12 @@ const DRAWN = 50;
 /** What arrives within this time is drawn together. */
 const TOGETHER_MS = 20;
 
+/** How many values of a run's context are in its row. */
+const MOST_VALUES = 3;
+
 export function RunsView({ filter, projects }: { filter: URLSearchParams; projects: number }) {
   const client = useClient();
-  const values = { status: filter.get("status") ?? "", loop: filter.get("loop") ?? "", day: filter.get("day") ?? "" };
+  const values = { status: filter.get("status") ?? "", loop: filter.get("loop") ?? "", day: filter.get("day") ?? "", text: filter.get("text") ?? "" };
   const zone = -new Date().getTimezoneOffset();
   const base = { ...values, zone: values.day ? zone : "" };
   const { data, error, reload } = useAnswer<RunList>(`/api/runs${query(base)}`);
@@ -111,7 +114,15 @@ export function RunsView({ filter, projects }: { filter: URLSearchParams; projec
           </p>
         )}
       </header>
-      <form class="filters" role="search" aria-label="Filter" onSubmit={(event) => event.preventDefault()}>
+      <form
+        class="filters"
+        role="search"
+        aria-label="Filter"
+        onSubmit={(event) => {
+          event.preventDefault();
+          (document.activeElement as HTMLElement | null)?.blur?.(); // Enter searches, as leaving the field does
+        }}
+      >
         <label>
           <span>Status</span>
           <select value={values.status} onChange={(event) => set("status", event.currentTarget.value)}>
@@ -136,6 +147,10 @@ export function RunsView({ filter, projects }: { filter: URLSearchParams; projec
         <label>
           <span>Day</span>
           <input type="date" value={values.day} onChange={(event) => set("day", event.currentTarget.value)} />
+        </label>
+        <label>
+          <span>Search</span>
+          <input type="search" placeholder="name, state, ending, id" value={values.text} onChange={(event) => set("text", event.currentTarget.value.trim())} />
         </label>
         {filtered && (
           <a class="button quiet" href={hrefs.runs()}>
@@ -254,18 +269,19 @@ export function RunItem({ row, projects }: { row: RunRow; projects: number }) {
             </span>
           )}
           <span class="run-what muted">
-            {row.state && (row.group !== "ended" || row.tone !== "good") && (
+            {row.state && (
               <>
                 in <bdi class="mono">{row.state}</bdi>
               </>
             )}
-            {row.state && (row.group !== "ended" || row.tone !== "good") && row.iteration !== null && " · "}
+            {row.state && row.iteration !== null && " · "}
             {row.iteration !== null && (row.group === "ended" ? plural(row.iteration, "iteration") : `iteration ${exact(row.iteration)}${row.max_iterations ? ` of ${exact(row.max_iterations)}` : ""}`)}
           </span>
+          <Given row={row} />
         </span>
         <span class="run-time">
           {row.duration_ms > 0 || running ? <Lasting ms={row.duration_ms} at={row.at_ms} running={running} /> : <span>–</span>}
-          <span class="muted">{row.queued_ms !== null ? <Ago at={row.queued_ms} /> : row.started_ms > 0 && <Ago at={row.group === "ended" ? row.updated_ms || row.started_ms : row.started_ms} />}</span>
+          <span class="muted">{row.queued_ms !== null ? <Ago at={row.queued_ms} /> : row.started_ms > 0 && <Since row={row} />}</span>
         </span>
         <span class="run-cost number">{row.cost_usd > 0 ? money(row.cost_usd) : <span class="muted">–</span>}</span>
         <span class="run-actions">
@@ -286,6 +302,41 @@ export function RunItem({ row, projects }: { row: RunRow; projects: number }) {
         </>
       )}
     </li>
+  );
+}
+
+/** When a run started: of those that have ended, which are listed by day, the time of that day. */
+function Since({ row }: { row: RunRow }) {
+  if (row.group !== "ended") return <Ago at={row.started_ms} />;
+  return (
+    <time dateTime={new Date(row.started_ms).toISOString()} title={`started ${absolute(row.started_ms)}, ended ${absolute(row.updated_ms || row.started_ms)}`}>
+      {clock(row.started_ms)}
+    </time>
+  );
+}
+
+/** What tells the runs of one loop apart: variables with other values than in its file, and the id. */
+function Given({ row }: { row: RunRow }) {
+  const shown = row.context.slice(0, MOST_VALUES);
+  const rest = row.context.slice(MOST_VALUES);
+  return (
+    <>
+      {shown.map(({ name, text }) => (
+        <span key={name} class="tag mono value" dir="auto" title={`${name}=${text}`}>
+          {name}={text.split("\n")[0]}
+        </span>
+      ))}
+      {rest.length > 0 && (
+        <span class="muted small-text" title={rest.map(({ name, text }) => `${name}=${text}`).join("\n")}>
+          {plural(rest.length, "more value")}
+        </span>
+      )}
+      {row.run && (
+        <span class="run-id muted mono" title={`run ${row.run}`}>
+          #{row.run.slice(-4)}
+        </span>
+      )}
+    </>
   );
 }
 
