@@ -145,11 +145,12 @@ def test_run_a_failed_run_again_with_the_same_values(shop: Shop, browser):
         page = watched.page
         dialog = page.get_by_role("dialog")
         failed = page.locator("main .run", has_text="from=mirror")
-        failed.get_by_role("button", name="Run fetch again").click()
+        failed.get_by_role("button", name="Run again: fetch").click()
         expect(dialog.get_by_label("from")).to_have_value("mirror")
         page.keyboard.press("Escape")
         failed.get_by_role("link").click()
-        page.get_by_role("button", name="Run fetch again", exact=True).click()
+        expect(page.get_by_role("heading", level=1, name="fetch")).to_be_visible()
+        page.get_by_role("button", name="Run again: fetch", exact=True).click()
         expect(dialog.get_by_label("from")).to_be_focused()
         page.keyboard.press("Enter")
         expect(page.locator(".run-head .status")).to_contain_text("completed")
@@ -179,7 +180,7 @@ def test_undo_is_not_offered_if_nothing_was_changed(shop: Shop, browser):
     with serving(shop) as server, tab(browser, server.url) as watched:
         page = watched.page
         page.locator("main .run").first.get_by_role("link").click()
-        expect(page.get_by_role("button", name="Run fetch again", exact=True)).to_be_visible()
+        expect(page.get_by_role("button", name="Run again: fetch", exact=True)).to_be_visible()
         expect(page.get_by_role("button", name="Undo")).to_have_count(0)
 
 

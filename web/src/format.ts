@@ -36,12 +36,12 @@ export function money(usd: number): string {
 
 const COUNT = new Intl.NumberFormat("en-US");
 
-/** `41k`, `1.2M`; below 10,000 every digit. */
 /** A number with all its digits. */
 export function exact(value: number): string {
   return COUNT.format(value);
 }
 
+/** `41k`, `1.2M`; below 10,000 every digit. */
 export function count(value: number): string {
   if (value < 10_000) return COUNT.format(value);
   if (value < 1_000_000) return `${Math.round(value / 1000)}k`;

@@ -70,7 +70,7 @@ function labelOf(edge: MachineEdge): string {
 
 export function place(machine: Machine): Placed {
   const graph = new Graph({ multigraph: true });
-  graph.setGraph({ rankdir: "TB", nodesep: 34, ranksep: 52, edgesep: 22, marginx: 12, marginy: 12 });
+  graph.setGraph({ rankdir: "TB", nodesep: 34, ranksep: 52, edgesep: 22, marginx: 15, marginy: 15 });
   graph.setDefaultEdgeLabel(() => ({}));
   const shown = new Map<string, { title: string; subtitle: string; width: number; height: number }>();
   for (const state of machine.states) {

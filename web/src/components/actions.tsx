@@ -139,7 +139,7 @@ export function Actions(props: { run: RunRow; detail?: RunDetail | null; compact
             type="button"
             class={`${can.verb === main && (compact ? run.group === "waiting" : run.status !== "completed") ? "primary" : ""} ${compact ? "small" : ""}`}
             onClick={() => press(can.verb)}
-            aria-label={can.verb === "run" ? `Run ${run.name} again` : `${WORDS[can.verb]?.[0]} ${run.name}`}
+            aria-label={can.verb === "run" ? `Run again: ${run.name}` : `${WORDS[can.verb]?.[0]} ${run.name}`}
           >
             {WORDS[can.verb]?.[0] ?? can.verb}
           </button>

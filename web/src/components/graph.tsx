@@ -204,7 +204,7 @@ function StateBox(props: {
       {state.current && <rect class="halo" x="-5" y="-5" width={width + 10} height={height + 10} rx="14" />}
       <rect class="box" width={width} height={height} rx={state.terminal ? height / 2 : 9} />
       {failed && <rect class="hatching" x="1.5" y="1.5" width={width - 3} height={height - 3} rx="8" fill="url(#failed)" />}
-      {props.initial && <path class="start" d={`M${width / 2 - 6} -11h12l-6 8z`} />}
+      {props.initial && <path class="start" d={`M-13 ${height / 2 - 6}v12l9 -6z`} />}
       <path class={`kind${KINDS[state.kind].filled ? " filled" : ""}`} transform="translate(10 11)" d={KINDS[state.kind].path} />
       <text class="name" x={width / 2 + 4} y="22">
         {title}
