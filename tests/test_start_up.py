@@ -69,6 +69,8 @@ MACHINE = {"little_loops.fsm.commands", "little_loops.fsm.events", "little_loops
 LIBRARY = {"little_loops.engine.executor", "little_loops.engine.persistent_executor"}
 # Where orphans are adopted, an action is started without it.
 STARTING = {"selectors", "subprocess", "threading"} if sys.platform == "linux" else set()
+# What the standard library brings that a run can do without while it waits, perhaps for hours.
+NOT_FOR_WAITING = {"enum", "importlib", "json", "re", "signal", "warnings"}
 # Needed by loops that have values in their scripts, conditions on output, or signals of their own.
 OF_OTHER_LOOPS = {
     *("little_loops.templates.shell.reader", "little_loops.templates.shell.refusals"),
@@ -136,6 +138,8 @@ def test_help_loads_next_to_nothing(project):
         "little_loops.cli.commands",
         "little_loops.cli.main",
         "little_loops.errors",
+        "little_loops.light_modules",
+        "little_loops.light_typing",
         "little_loops.records",
     }
     forbidden = HEAVY | TERMINAL | YAML | PROCESSES | {"json", "datetime"}
@@ -187,7 +191,7 @@ def in_background(project: Project, *, fresh: bool = False) -> str:
 
 def test_a_background_run_loads_neither_yaml_nor_a_terminal(project):
     modules = loaded(project, "background-run", given=in_background(project))
-    forbidden = HEAVY | TERMINAL | YAML | STARTING | ELSEWHERE
+    forbidden = HEAVY | TERMINAL | YAML | STARTING | ELSEWHERE | NOT_FOR_WAITING
     assert of_those(modules, forbidden | {"little_loops.cli.foreground"}) == []
     assert project.state("one")["status"] == "completed"
 

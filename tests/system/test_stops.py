@@ -74,7 +74,7 @@ def test_a_flag_never_blocks_who_asks(flag):
     assert flag.count == 100_000
 
 
-@pytest.mark.parametrize("signum", STOPS, ids=lambda one: one.name)
+@pytest.mark.parametrize("signum", STOPS, ids=lambda one: signal.Signals(one).name)
 def test_a_signal_sets_the_flag_until_nobody_listens(flag, signum):
     before = signal.getsignal(signum)
     restore = listen(flag)

@@ -5,18 +5,18 @@ It loads neither YAML nor a terminal: the machine is part of the request.
 
 from __future__ import annotations
 
-import json
 import os
-import signal
 import sys
 from collections.abc import Sequence
 
+from little_loops import light_json as json
 from little_loops.engine.lifecycle import RunOutcome, RunRequest, start
 from little_loops.engine.local_world import Services
 from little_loops.engine.request_data import request_from
 from little_loops.errors import LittleLoopsError
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import LoopState
+from little_loops.light_modules import signal
 from little_loops.light_typing import Any
 from little_loops.runs.layout import RunFiles
 from little_loops.system.detached import Parent
@@ -30,7 +30,7 @@ def main(argv: Sequence[str]) -> int:
     Reports to the parent process that the run has started; from then on, errors go to the log. An
     error before that is passed to the parent and raised.
     """
-    wanted = json.load(sys.stdin)
+    wanted = json.loads(sys.stdin.read())
     parent = Parent()
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # it continues after its terminal is closed
     stop = StopFlag()

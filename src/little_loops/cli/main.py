@@ -10,7 +10,6 @@ import gc
 import os
 import sys
 from collections.abc import Sequence
-from importlib import import_module
 
 from little_loops.cli.commands import ALIASES, HIDDEN, VERBS, help_page
 from little_loops.errors import (
@@ -22,6 +21,7 @@ from little_loops.errors import (
     UnknownLoop,
     UsageError,
 )
+from little_loops.light_modules import import_module
 
 SIGINT = 2
 NOT_ON_A_FLEET = ("attach", "fork", "undo", "until")

@@ -5,9 +5,9 @@ Not here: the files themselves (`runs.output_files`), running an action (`action
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 
+from little_loops import light_json as json
 from little_loops.engine.action_process import Workplace
 from little_loops.engine.resolve import without_newline
 from little_loops.fsm.colour_codes import without_colours

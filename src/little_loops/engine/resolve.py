@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cached_property
 
+from little_loops import light_json as json
 from little_loops.errors import LittleLoopsError
 from little_loops.fsm.colour_codes import without_colours
 from little_loops.fsm.commands import Job, Judge, RunAction, RunAgent, RunBuiltin, RunShell
@@ -209,8 +210,6 @@ class Values:
             return
         if reference.path[-1] == "structured":
             self._check_size(reference, result.structured_file)
-        import json  # few answers are so long
-
         answer = json.loads(read_plain(self.path_of(result.structured_file)))
         loaded = result._replace(structured=answer)
         self._run = self._run._replace(captured={**self._run.captured, name or "": loaded})

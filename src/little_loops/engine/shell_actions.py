@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from signal import SIGTERM
-
 from little_loops.engine.action_output import Streams
 from little_loops.engine.action_process import (
     ParsedSignal,
@@ -17,6 +15,7 @@ from little_loops.engine.drive import ActionOutcome
 from little_loops.engine.resolve import Filled
 from little_loops.fsm.commands import RunShell
 from little_loops.fsm.state import LoopState
+from little_loops.light_modules import signal
 
 
 def run_shell(at: Workplace, run: LoopState, command: RunShell, filled: Filled) -> ActionOutcome:
@@ -30,7 +29,7 @@ def run_shell(at: Workplace, run: LoopState, command: RunShell, filled: Filled) 
     streams = Streams(at, job, scanner.feed)
     argv = [command.shell, "-c", filled.text]
     env = environment(at, run, job, filled.env)
-    ended = run_program(at, job, argv, env, streams, plan=((SIGTERM, job.kill_grace_s),))
+    ended = run_program(at, job, argv, env, streams, plan=((signal.SIGTERM, job.kill_grace_s),))
     result = streams.result(ended, cut_by(job, ended))
     found = scanner.found
     parsed = ParsedSignal() if found is None else notes.signal_line(found.kind, found.payload)

@@ -5,7 +5,7 @@ Names are imported on first use, so that reading a loop file does not import sub
 
 from __future__ import annotations
 
-from importlib import import_module
+from little_loops.light_modules import import_module
 
 TYPE_CHECKING = False  # `typing.TYPE_CHECKING`, without importing `typing`
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ Not here: running actions (`engine`), building the command line of an agent CLI 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from functools import lru_cache
 
 from little_loops.fsm.schema import ActionType, StateConfig
+from little_loops.light_modules import re
 from little_loops.light_typing import Any, assert_never, get_args
 from little_loops.records import NamedTuple
 from little_loops.templates.parse import SLASH_COMMAND

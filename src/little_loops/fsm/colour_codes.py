@@ -8,8 +8,7 @@ Not here: other control characters, which screens show as escapes (`reporting.es
 
 from __future__ import annotations
 
-import re
-
+from little_loops.light_modules import re
 from little_loops.light_typing import AnyStr, Generic, overload
 
 _CODE = r"\x1b\[[0-9;:]*m"

@@ -9,11 +9,11 @@ Not here: reading numbers, patterns and JSON (`extract`), finding outputs and so
 
 from __future__ import annotations
 
-import json
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
+from little_loops import light_json as json
 from little_loops.fsm.extract import (
     EXACT_BELOW,
     LARGEST,

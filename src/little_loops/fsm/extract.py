@@ -8,11 +8,11 @@ Not here: what a value means for a run (`conditions`), the time limit for patter
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Sequence
 from itertools import islice
 
+from little_loops.light_modules import re
 from little_loops.light_typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:

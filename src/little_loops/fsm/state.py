@@ -16,9 +16,9 @@ Not here: files (`runs.storage`), decisions (`machine`).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 
+from little_loops import light_json as json
 from little_loops.fsm.plain import Masked, Written, WrongShape, decode, encode
 from little_loops.light_typing import Any, Literal, TypeVar
 from little_loops.records import NamedTuple

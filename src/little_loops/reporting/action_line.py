@@ -8,11 +8,11 @@ Not here: the lines of all the other events (`lines`).
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 
 from little_loops.fsm.actions import Action, Agent, Builtin, Loop, Shell, action_of_event, is_shells
 from little_loops.fsm.events import ActionStart
+from little_loops.light_modules import re
 
 MAX_SHOWN = 80
 """Maximum length; with the state's name, this is wider than most terminals."""
@@ -28,7 +28,7 @@ _CAPTURED = r"\w+=\$\((?P<command>.+?)(?:\s+2>&1)?\)(?:;.*)?$"
 def running(event: ActionStart) -> str:
     """Return `running ACTION...` for an action that starts, shortened to one line."""
     text = _name_or_line(event)
-    if event.filled is not None:
+    if event.filled is not None and "/.loops/.running/" in text:
         text = re.sub(_RUN_FILE, r"\1", text)
     if len(text) > MAX_SHOWN:
         words = text[:MAX_SHOWN].rsplit(" ", 1)[0]

@@ -8,10 +8,9 @@ Not here: secrets (`reporting.masking`), colours and widths (`cli`).
 
 from __future__ import annotations
 
-import re
-
 from little_loops.fsm.colour_codes import without_colours
 from little_loops.fsm.path_text import escaped
+from little_loops.light_modules import re
 
 # As ranges, so that they can be compared with the Unicode tables.
 _HIDDEN = (
@@ -36,14 +35,16 @@ def visible(text: str, newlines: bool = True) -> str:
     """
     if text.isascii() and text.isprintable():
         return text  # most texts
-    text = without_colours(text)
-    plain = text
+    text = without_colours(text).replace("\r\n", "\n").replace("\r", "\n")
+    if not _is_harmless(text):
+        text = re.sub(f"[{_HIDDEN}]", lambda found: escaped(found[0]), text)
+    return text if newlines else text.replace("\n", "\\n")
+
+
+def _is_harmless(text: str) -> bool:
+    """Return whether a text certainly has nothing to escape, without a pattern."""
+    text = text.replace("\n", "").replace("\t", "")
     if not text.isascii() and len(text) <= _LINE:
         for sign in _OWN_SIGNS:
-            plain = plain.replace(sign, "")
-    if plain.isascii() and plain.isprintable():
-        return text
-    if "\r" in text:
-        text = text.replace("\r\n", "\n").replace("\r", "\n")
-    text = re.sub(f"[{_HIDDEN}]", lambda found: escaped(found[0]), text)
-    return text if newlines else text.replace("\n", "\\n")
+            text = text.replace(sign, "")
+    return text.isascii() and text.isprintable()

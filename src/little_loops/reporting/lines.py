@@ -7,7 +7,6 @@ Not here: colours, live lines, widths (`terminal`), the time of an event (`repor
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from little_loops.errors import OK
@@ -780,7 +779,9 @@ def whole_command(event: ActionStart) -> list[str]:
 
 def signal_name(number: int) -> str:
     """Return the name of a signal, such as `SIGTERM`; `signal 99` if the number has none."""
+    from signal import Signals  # loads `enum`, and signals are rare
+
     try:
-        return signal.Signals(number).name
+        return Signals(number).name
     except ValueError:
         return f"signal {number}"

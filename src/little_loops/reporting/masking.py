@@ -9,10 +9,10 @@ Not here: state, `run.json` and output files, which are not masked, because a re
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 
+from little_loops import light_json as json
 from little_loops.fsm.colour_codes import Uncoloured
 from little_loops.light_typing import AnyStr
 

@@ -13,7 +13,6 @@ Not here: the content of a run's files (`storage`), who is alive (`claims`), vie
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import takewhile
@@ -34,8 +33,8 @@ from little_loops.runs.layout import (
     RUNNING,
     SPAWN,
     STATE,
-    STEM,
     RunFiles,
+    is_stem,
     stem_order,
 )
 from little_loops.runs.project import check_run_name, is_run_name
@@ -49,7 +48,6 @@ if TYPE_CHECKING:
     from little_loops.runs.seals import Seals
 
 PRUNED = ".pruned-"
-_MOVE = rf"(archive|restore):({STEM})"
 _PARTS = (DATA, LOG, SPAWN, EVENTS, STATE)
 
 Direction = Literal["archive", "restore"]
@@ -98,7 +96,7 @@ def _stems(history: Folder, name: str) -> set[str]:
         return set()
     with folder:
         stems = {each.partition(".")[0] for each in folder.names()}
-    return {stem for stem in stems if re.fullmatch(STEM, stem) is not None}
+    return {stem for stem in stems if is_stem(stem)}
 
 
 def _half_moved(root: str) -> dict[str, str]:
@@ -211,10 +209,12 @@ def _read_move(running: Folder, name: str) -> tuple[Direction, str] | None:
         words = os.readlink(name + MOVING, dir_fd=running.fd)
     except OSError:
         return None
-    match = re.fullmatch(_MOVE, words)
-    if match is None:
-        return None
-    return ("archive" if match[1] == "archive" else "restore", match[2])
+    direction, _, stem = words.partition(":")
+    match direction:
+        case "archive" | "restore" if is_stem(stem):
+            return direction, stem
+        case _:
+            return None
 
 
 def _parts(folder: Folder, base: str) -> list[str]:
@@ -233,7 +233,7 @@ def _started(running: Folder, files: RunFiles) -> str:
     """Return when a run started, in the form of a stem: by its snapshot, else its first event, else
     now."""
     started = (read_started_at(running, files.base) or "")[:19].replace(":", "-")
-    if re.fullmatch(STEM, started):
+    if is_stem(started):
         return started
     from little_loops.runs.entries import entries  # only if there is no snapshot
 
@@ -247,7 +247,7 @@ def _free_stem(history: Folder, started: str) -> str:
     Two runs that started in the same second are distinguished by a number; so is a run that seems
     to have started before its predecessor, because the clock was set back.
     """
-    taken = {match[0] for each in history.names() if (match := re.match(STEM, each)) is not None}
+    taken = {each.partition(".")[0] for each in history.names()}
     stamp, number = max(map(stem_order, taken), default=("", 0))
     return started if started > stamp else f"{stamp}-{number + 1}"
 

@@ -9,11 +9,11 @@ Not here: which past runs there are (`history`).
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
+from little_loops import light_json as json
 from little_loops.errors import StorageError
 from little_loops.fsm.timestamps import wall_ms_of
 from little_loops.light_typing import Any

@@ -7,9 +7,9 @@ signalled.
 
 from __future__ import annotations
 
-import json
 import os
 
+from little_loops import light_json as json
 from little_loops.errors import UsageError
 from little_loops.records import NamedTuple
 from little_loops.system.files import to_json

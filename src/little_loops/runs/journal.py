@@ -10,11 +10,11 @@ Not here: the meaning of events (`fsm.events`), whether they are complete (`stor
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
+from little_loops import light_json as json
 from little_loops.errors import LostOwnership, StorageError
 from little_loops.light_typing import TYPE_CHECKING, Any
 from little_loops.system.files import Folder, failure, sync_data, to_json, write_all
@@ -238,6 +238,8 @@ def is_blank(opened: Opened) -> bool:
 
 def parse(line: bytes) -> Record | None:
     """Return the event on a line; None if it is not a JSON object with `event` and `seq`."""
+    if not line:
+        return None  # there is one after the last newline
     try:
         record = json.loads(line)
     except (ValueError, RecursionError):

@@ -16,7 +16,6 @@ Not here: opening them safely (`folders`), their content (`storage`, `journal`, 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Iterator
 
 from little_loops.light_typing import Final
@@ -155,11 +154,21 @@ def named(files: Iterable[str], *suffixes: str) -> Iterator[str]:
 
 # ── past runs ──────────────────────────────────────────────────────────────────────────────────
 
-STEM: Final = r"(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d)(?:-(\d+))?"
+_ANY_START: Final = "0000-00-00T00-00-00"
+_DIGITS: Final = str.maketrans("123456789", "000000000")
+
+
+def is_stem(text: str) -> bool:
+    """Return whether a text is a stem: the start of a run, and a number if that is not unique."""
+    start, number = text[: len(_ANY_START)], text[len(_ANY_START) :]
+    is_number = number[:1] == "-" and number[1:].isascii() and number[1:].isdecimal()
+    return start.translate(_DIGITS) == _ANY_START and (not number or is_number)
 
 
 def stem_order(stem: str) -> tuple[str, int]:
     """Return a key that sorts stems by the start of the run, then by the order in which runs
     ended."""
-    match = re.fullmatch(STEM, stem)
-    return (match[1], int(match[2] or 1)) if match else ("", 0)
+    if not is_stem(stem):
+        return "", 0
+    start, number = stem[: len(_ANY_START)], stem[len(_ANY_START) + 1 :]
+    return start, int(number or 1)

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import codecs
 import os
-import re
 
+from little_loops.light_modules import re
 from little_loops.light_typing import TYPE_CHECKING, Final
 from little_loops.records import NamedTuple
 from little_loops.reporting.masking import Masker

@@ -7,7 +7,6 @@ index is read from where it ended last time.
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -20,7 +19,7 @@ from little_loops.runs.history_index import (
     parse_lines,
     write_index,
 )
-from little_loops.runs.layout import HISTORY, INDEX, STEM, RunFiles, stem_order
+from little_loops.runs.layout import HISTORY, INDEX, RunFiles, is_stem, stem_order
 from little_loops.runs.project import is_run_name, loops_of
 from little_loops.runs.reading import Runs
 from little_loops.runs.view import RunView
@@ -160,7 +159,7 @@ def _stems(folder: str) -> tuple[str, ...]:
     except OSError:
         return ()
     stems = {each.partition(".")[0] for each in names}
-    return tuple(sorted(stem for stem in stems if re.fullmatch(STEM, stem) is not None))
+    return tuple(sorted(stem for stem in stems if is_stem(stem)))
 
 
 def _read_from(history: Folder, offset: int) -> bytes:

@@ -9,11 +9,10 @@ Not here: its fields (`fsm.state`), what to do without a usable snapshot (`stora
 
 from __future__ import annotations
 
-import json
-import re
 from binascii import crc32
 from collections.abc import Callable
 
+from little_loops import light_json as json
 from little_loops.fsm.state import FORMAT, LoopState, RunSummary, check_format
 from little_loops.light_typing import TYPE_CHECKING, Any, TypeVar
 from little_loops.records import NamedTuple
@@ -108,9 +107,9 @@ def _snapshot(raw: bytes, data: dict[str, Any]) -> StateSnapshot:
     """Decode a parsed state file. Raises `ValueError` or `TypeError` if it is damaged."""
     footer = data.get("log")
     offset = footer.get("offset") if isinstance(footer, dict) else None
-    is_edited = not _is_as_written(raw)
-    check_format(data)  # a file of ours has one
     offset = offset if type(offset) is int else None
+    is_edited = offset is None or not _is_as_written(raw, offset)
+    check_format(data)  # a file of ours has one
     return StateSnapshot(LoopState.from_dict(data), offset, is_edited, raw)
 
 
@@ -120,6 +119,8 @@ def newer(path: str, version: int) -> str:
 
 def in_words(error: Exception) -> str:
     """Describe an error in data that was read, for a message."""
+    import json  # only errors need it
+
     match error:
         case json.JSONDecodeError():
             return f"not valid JSON at line {error.lineno}, column {error.colno}"
@@ -129,15 +130,15 @@ def in_words(error: Exception) -> str:
             return str(error)
 
 
-_FOOTER = rb',"log":\{"offset":\d+,"crc":(\d+)\}\}\n'
-
-
 def state_bytes(run: LoopState, offset: int) -> bytes:
     body = to_json(run.to_dict())[:-1]
-    return b'%b,"log":{"offset":%d,"crc":%d}}\n' % (body, offset, crc32(body))
+    return body + _footer(body, offset)
 
 
-def _is_as_written(raw: bytes) -> bool:
-    start = raw.rfind(b',"log":')
-    footer = re.compile(_FOOTER).fullmatch(raw, max(start, 0))
-    return footer is not None and int(footer[1]) == crc32(raw[:start])
+def _footer(body: bytes, offset: int) -> bytes:
+    return b',"log":{"offset":%d,"crc":%d}}\n' % (offset, crc32(body))
+
+
+def _is_as_written(raw: bytes, offset: int) -> bool:
+    body, start, rest = raw.rpartition(b',"log":')
+    return start + rest == _footer(body, offset)

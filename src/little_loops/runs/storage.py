@@ -11,18 +11,18 @@ Not here: applying events (`stored_run`), who may write (`claims`), past runs (`
 
 from __future__ import annotations
 
-import json
 import os
-import re
 from binascii import crc32
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 
+from little_loops import light_json as json
 from little_loops.errors import DamagedRun, LostOwnership, StorageError
 from little_loops.fsm.codec import from_record, seq_of
 from little_loops.fsm.events import Entry, LoopStart
 from little_loops.fsm.plain import WrongShape
 from little_loops.fsm.state import FORMAT, LoopState
+from little_loops.light_modules import re
 from little_loops.light_typing import TYPE_CHECKING, Any
 from little_loops.records import NamedTuple
 from little_loops.runs.folders import event_log, folder_of, make_folder, make_folder_of
@@ -263,14 +263,16 @@ def unreadable_event(files: RunFiles, error: Exception) -> DamagedRun:
 
 # ── what it was started with ───────────────────────────────────────────────────────────────────
 
-_CHECKSUM = rb',"crc":(\d+)\}\n'
-
 
 def start_bytes(data: Mapping[str, Any]) -> bytes:
     """Return the content of `run.json`, with a checksum, so that a machine that was already
     validated need not be validated again."""
     body = to_json({name: value for name, value in data.items() if name != "crc"})[:-1]
-    return b'%b,"crc":%d}\n' % (body, crc32(body))
+    return body + _checksum(body)
+
+
+def _checksum(body: bytes) -> bytes:
+    return b',"crc":%d}\n' % crc32(body)
 
 
 def _read_start(folder: Folder, base: str) -> RunStart | None:
@@ -284,9 +286,8 @@ def _read_start(folder: Folder, base: str) -> RunStart | None:
         kept = json.loads(raw)
     except (ValueError, RecursionError):
         return None
-    at = raw.rfind(b',"crc":')
-    found = re.compile(_CHECKSUM).fullmatch(raw, max(at, 0))
-    is_as_written = found is not None and int(found[1]) == crc32(raw[:at])
+    body, start, rest = raw.rpartition(b',"crc":')
+    is_as_written = start + rest == _checksum(body)
     return RunStart(kept, is_as_written) if isinstance(kept, dict) else None
 
 

@@ -9,13 +9,13 @@ Not here: what the process does with the request (`cli.background`).
 
 from __future__ import annotations
 
-import json
 import os
-import signal
 import sys
 from collections.abc import Callable, Mapping
 
+from little_loops import light_json as json
 from little_loops.errors import LittleLoopsError
+from little_loops.light_modules import signal
 from little_loops.light_typing import TYPE_CHECKING, Any
 from little_loops.records import NamedTuple
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     import subprocess
 
 VERB = "background-run"
+PROGRAM = "from little_loops.cli.main import process; process()"
+"""`python -m little_loops`, without what `-m` loads to find it."""
 END_S = 10.0
 """The time for a process to save its run and to end what it has started."""
 OUTER_RUN = ("LL_RUN_ID", "LL_STEP_ID", "LL_ATTEMPT", "LL_ITERATION", "LL_LOOP")
@@ -54,7 +56,7 @@ def launch(
 
     child = subprocess.Popen(
         # -P: a module in the project directory must not be imported instead of ours.
-        [sys.executable, "-P", "-m", "little_loops", VERB],
+        [sys.executable, "-P", "-c", PROGRAM, VERB],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

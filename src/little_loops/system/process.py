@@ -15,8 +15,8 @@ import select
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from signal import SIGCONT, SIGKILL, SIGSTOP
 
+from little_loops.light_modules import signal
 from little_loops.light_typing import TYPE_CHECKING, Literal
 from little_loops.records import NamedTuple
 from little_loops.system import process_tree
@@ -203,7 +203,7 @@ class _Action:
         self._tick = None
         self._sinks = dict.fromkeys(self._sinks, _discard)
         process_tree.send_signal(
-            [], SIGKILL, self._group()
+            [], signal.SIGKILL, self._group()
         )  # first, in case finding the others fails
         self._end(self._find(), [])
 
@@ -319,9 +319,9 @@ class _Action:
         """Suspend the child and this process, until both are continued; its deadline moves by that
         time."""
         found = self._find()
-        process_tree.send_signal(found, SIGSTOP, self._group())
+        process_tree.send_signal(found, signal.SIGSTOP, self._group())
         suspended_s = stop.suspend()
-        process_tree.send_signal(found, SIGCONT, self._group())
+        process_tree.send_signal(found, signal.SIGCONT, self._group())
         self.suspended_s += suspended_s
         if self._deadline is not None:
             self._deadline += suspended_s

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import os
 import select
-import signal
 import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 
+from little_loops.light_modules import signal
 from little_loops.records import NamedTuple
 from little_loops.system.process_table import SYSTEM, Process, System
 from little_loops.system.stops import StopFlag, poll_ms

@@ -10,8 +10,8 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
-from signal import SIGPIPE, SIGXFSZ
 
+from little_loops.light_modules import signal
 from little_loops.records import NamedTuple
 from little_loops.system import process_tree
 
@@ -150,7 +150,7 @@ def _spawn(program: str, argv: Sequence[str], env: Mapping[str, str], ends: Sequ
         env,
         file_actions=[stdin, (os.POSIX_SPAWN_DUP2, out, 1), (os.POSIX_SPAWN_DUP2, err, 2)],
         setsid=True,
-        setsigdef=(SIGPIPE, SIGXFSZ),  # the interpreter ignores them
+        setsigdef=(signal.SIGPIPE, signal.SIGXFSZ),  # the interpreter ignores them
     )
 
 

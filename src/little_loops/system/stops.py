@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import os
 import select
-import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+
+from little_loops.light_modules import signal
 
 LONGEST_POLL_S = 86_400.0
 """`poll` takes milliseconds in 32 bits, so longer waits are split into days."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 
 from little_loops.errors import StorageError
@@ -62,5 +61,6 @@ def key_of(project: str) -> str:
 
 def shown_name(project: str) -> str:
     """Return the readable part of a project's key, which other projects may share."""
-    name = re.sub(r"[^A-Za-z0-9._-]", "_", os.path.basename(project))[:SHOWN_NAME]
-    return name or "root"
+    name = os.path.basename(project)[:SHOWN_NAME]
+    kept = (each if each.isascii() and (each.isalnum() or each in "._-") else "_" for each in name)
+    return "".join(kept) or "root"

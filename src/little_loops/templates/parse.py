@@ -14,10 +14,10 @@ Not here: where values come from and how they are inserted (`render`).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from functools import lru_cache
 
+from little_loops.light_modules import re
 from little_loops.light_typing import Literal, TypeAlias
 from little_loops.records import NamedTuple
 

@@ -21,10 +21,10 @@ files and the environment (the caller passes in a `Lookup`).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from little_loops.errors import LittleLoopsError
+from little_loops.light_modules import re
 from little_loops.light_typing import TypeAlias
 from little_loops.records import NamedTuple
 from little_loops.templates.parse import (

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from little_loops import light_json as json
 from little_loops.errors import LittleLoopsError
 from little_loops.light_typing import Any, TypeAlias
 from little_loops.records import NamedTuple
@@ -94,8 +95,6 @@ def as_text(value: object) -> str:
         case int() | float():
             return repr(value)
         case _:
-            import json  # lists and maps are rare
-
             return json.dumps(value, ensure_ascii=False)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 
 from little_loops.records import NamedTuple
-from little_loops.runs.layout import STEM, RunFiles
+from little_loops.runs.layout import RunFiles, is_stem
 from little_loops.runs.project import is_loop_name, is_run_name
 
 CHILD_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._@-]{0,199}")
@@ -61,8 +61,7 @@ def parse_run(text: str) -> RunKey | None:
     project, rest = _split(text)
     head, *below = rest.split(",")
     name, tilde, stem = head.partition("~")
-    is_stem = not tilde or re.fullmatch(STEM, stem) is not None
-    if len(text) > LONGEST or not is_run_name(name) or not is_stem:
+    if len(text) > LONGEST or not is_run_name(name) or (tilde and not is_stem(stem)):
         return None
     if not all(CHILD_NAME.fullmatch(each) for each in below):
         return None
