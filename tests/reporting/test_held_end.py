@@ -49,12 +49,21 @@ def test_the_verdict_says_whether_it_went_well(next_event: Event, mark: Mark | N
 
 
 @pytest.mark.parametrize(
-    ("kind", "mark"),
-    [("error", "bad"), ("handoff", "neutral"), ("stop", "neutral"), ("my_own", "good")],
+    ("kind", "next_event", "mark"),
+    [
+        pytest.param("error", taken("on_error"), "bad", id="an error with a transition"),
+        pytest.param("error", event("loop_error", reason="error"), "bad", id="an error without"),
+        pytest.param("handoff", event("handoff_detected"), "neutral", id="a handoff"),
+        pytest.param("stop", event("loop_complete"), "neutral", id="a stop"),
+        pytest.param("my_own", evaluated("pass"), "good", id="a signal that the loop defines"),
+        pytest.param("stop", taken("on_timeout"), "bad", id="a stop, but it timed out"),
+        pytest.param("handoff", taken("on_tampered"), "bad", id="a handoff, but it tampered"),
+    ],
 )
-def test_a_signal_line_says_more_than_the_verdict(kind: str, mark: Mark):
-    signal, verdict = event("signal", type=kind), evaluated("pass")
-    assert shown(END, signal, verdict)[0] == (END, mark)
+def test_a_signal_line_decides_unless_something_comes_before_it(
+    kind: str, next_event: Event, mark: Mark
+):
+    assert shown(END, event("signal", type=kind), next_event)[0] == (END, mark)
 
 
 def test_what_stands_between_stays_there():

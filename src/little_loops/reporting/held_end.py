@@ -75,7 +75,7 @@ class HeldEnd:
             self._held.append(event)
             return []
         held, self._held = self._held, [event] if is_end else []
-        mark = _mark_of_signal(held) or _mark_of_event(event)
+        mark = _mark_of_event(event) or _mark_of_signal(held)
         shown: list[WithVerdict] = [
             (each, mark if isinstance(each, ActionComplete) else None) for each in held
         ]
@@ -83,7 +83,8 @@ class HeldEnd:
 
 
 def _mark_of_signal(held: list[Event]) -> Mark | None:
-    """Return the mark if a signal line was found: then the exit code is not judged."""
+    """Return the mark of a signal line, if there was one; it counts only if the next event has no
+    verdict, because a timeout or a finding comes before it."""
     for event in held:
         if isinstance(event, SignalFound):
             return SIGNAL_MARKS.get(event.type)

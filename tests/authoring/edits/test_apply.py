@@ -448,6 +448,14 @@ def difference(text: str, operation: Operation) -> str:
             id="an item is removed in brackets",
         ),
         pytest.param(
+            "context: {until: friday}\ninitial: a\nstates:\n  a: {terminal: true}\n",
+            SetField(("context", "condition"), "monday"),
+            """\
+            -context: {until: friday}
+            +context: {until: friday, condition: monday}""",
+            id="a variable with the name of a field has no aliases",
+        ),
+        pytest.param(
             COMMENTED,
             RemoveField(("context", "target")),
             """\

@@ -6,10 +6,35 @@ from textwrap import dedent
 
 import pytest
 
-from little_loops.authoring.yaml.places import Part, Places, Source
+from little_loops.authoring.fields import table
+from little_loops.authoring.fields.kinds import (
+    BranchMap,
+    Environment,
+    EventCommands,
+    ListOf,
+    Machine,
+    Matrix,
+    Ports,
+    Route,
+    Table,
+    Variables,
+)
+from little_loops.authoring.yaml.places import (
+    DATA_OF_AUTHOR,
+    NAMED_BY_AUTHOR,
+    Part,
+    Places,
+    Source,
+)
 from little_loops.authoring.yaml.source import parse
 from little_loops.errors import Place
 
+OWN_NAMES = dedent("""\
+    context: {until: 1, a: {until: 2}}
+    states:
+      until: {on_met: done, route: {on_met: done}}
+      context: {until: {type: exit_code}}
+    """)
 TEXT = dedent("""\
     name: x
     scope: [src/, tests/]
@@ -24,6 +49,41 @@ TEXT = dedent("""\
       done: {terminal: true}
       other: {on_unmet: done, label: ""}
     """)
+
+
+def field_names(*kinds: type) -> set[str]:
+    """The names of all fields of these kinds, in loops and what is in them."""
+    tables = [each for each in vars(table).values() if isinstance(each, Table)]
+    tables += [
+        *table.PARADIGM_TABLES.values(),
+        *table.HOOK_TABLES.values(),
+        *table.WORKTREE_TABLES.values(),
+    ]
+    fields = [field for each in tables for field in each.fields]
+    items = [(f.name, f.kind.item if isinstance(f.kind, ListOf) else f.kind) for f in fields]
+    return {name for name, kind in items if isinstance(kind, kinds)}
+
+
+def test_the_fields_with_names_of_the_author_are_those_of_the_table():
+    assert field_names(Machine, BranchMap, EventCommands) == NAMED_BY_AUTHOR
+    assert field_names(Variables, Environment, Matrix, Ports, Route) == DATA_OF_AUTHOR
+
+
+@pytest.mark.parametrize(
+    ("path", "exists"),
+    [
+        pytest.param(("context", "condition"), False, id="a variable"),
+        pytest.param(("context", "a", "condition"), False, id="data of a variable"),
+        pytest.param(("states", "condition"), False, id="a state"),
+        pytest.param(("states", "until", "on_pass"), True, id="a field of a state"),
+        pytest.param(("states", "until", "route", "on_pass"), False, id="a word of a condition"),
+        pytest.param(
+            ("states", "context", "condition"), True, id="a state with the name of a field"
+        ),
+    ],
+)
+def test_only_fields_have_aliases(path: tuple[str, ...], exists: bool):
+    assert places(OWN_NAMES).has(*path) == exists
 
 
 def places(text: str = TEXT) -> Places:

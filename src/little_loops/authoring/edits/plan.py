@@ -29,7 +29,7 @@ from little_loops.authoring.edits.references import Found, texts
 from little_loops.authoring.fields.kinds import STATE_NAME
 from little_loops.authoring.messages import shown
 from little_loops.authoring.yaml.nodes import List, Map, Node, Text, plain
-from little_loops.authoring.yaml.places import ALIASES
+from little_loops.authoring.yaml.places import spellings
 from little_loops.errors import UsageError
 from little_loops.light_typing import Any, assert_never
 
@@ -243,10 +243,10 @@ def _existing(root: Map, path: Path) -> Path:
 
 
 def _spelled(root: Map, path: Path) -> Path:
-    """Return a path with the aliases that the file uses."""
+    """Return a path with the aliases that the file uses for fields."""
     done: Path = ()
     for step in path:
-        names = (step, *ALIASES.get(str(step), ()))
+        names = spellings(done, step)
         used = next((each for each in names if node_at(root, (*done, each)) is not None), step)
         done = (*done, used)
     return done

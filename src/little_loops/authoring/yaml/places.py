@@ -23,6 +23,26 @@ ALIASES = {
     "on_fail": ("on_unmet",),
 }
 """The aliases of fields, the same as in `fields`."""
+NAMED_BY_AUTHOR = frozenset({"branches", "events", "states"})
+"""Fields that hold mappings of fields by names that the author chose."""
+DATA_OF_AUTHOR = frozenset(
+    {"context", "env", "exclude", "matrix", "ports", "result", "route", "with"}
+)
+"""Fields that hold the author's own data: nothing in them is a field."""
+
+
+def spellings(above: Sequence[str | int], name: str | int) -> tuple[str | int, ...]:
+    """Return the names that a step of a path may have in a file: a field also has its aliases, the
+    author's own names do not. `above` is the path to the mapping it is in."""
+    holder: str | int = ""
+    for step in above:
+        if holder in NAMED_BY_AUTHOR:
+            holder = ""  # the step is the author's own name
+        elif step in DATA_OF_AUTHOR:
+            return (name,)
+        else:
+            holder = step
+    return (name,) if holder in NAMED_BY_AUTHOR else (name, *ALIASES.get(str(name), ()))
 
 
 class Source(NamedTuple):
@@ -96,8 +116,8 @@ class Places(NamedTuple):
         """Return the entries along the path, as far as it exists; the first is the document itself."""
         document = self.root if self.root is not None else Map(())
         found = [MapEntry(Text("", "str", "", document.mark), document)]
-        for name in path:
-            entry = _child(found[-1].value, name)
+        for depth, name in enumerate(path):
+            entry = _child(found[-1].value, spellings(path[:depth], name))
             if entry is None:
                 break
             found.append(entry)
@@ -114,15 +134,15 @@ def occurrences(snippet: str, text: str, start: int = 0, end: int | None = None)
     return found
 
 
-def _child(node: Node, name: str | int) -> MapEntry | None:
-    """Return the entry with this name or an alias, or the item with this index; None without one."""
-    match node:
-        case Map():
+def _child(node: Node, names: Sequence[str | int]) -> MapEntry | None:
+    """Return the entry with the first of these names that exists, or the item with this index; None
+    without one."""
+    match node, names:
+        case Map(), _:
             by_name = {entry.key.text: entry for entry in reversed(node.entries)}
-            names = (str(name), *ALIASES.get(str(name), ()))
-            return next((by_name[each] for each in names if each in by_name), None)
-        case List(items) if isinstance(name, int) and name < len(items):
-            return MapEntry(Text("", "str", "", items[name].mark), items[name])
+            return next((by_name[str(each)] for each in names if str(each) in by_name), None)
+        case List(items), [int() as index, *_] if index < len(items):
+            return MapEntry(Text("", "str", "", items[index].mark), items[index])
         case _:
             return None
 
