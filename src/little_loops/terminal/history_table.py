@@ -27,15 +27,16 @@ NAME = Column("NAME", least=20)
 STARTED = Column("STARTED")
 ENDED = Column("ENDED AS", least=17)
 COST = Column("COST", leaves=2)
+_PATH = Column("PATH", least=7, leaves=3)
 COLUMNS = (
     STARTED,
     ENDED,
     Column("ITER", leaves=4),
     Column("TIME", leaves=1),
     COST,
-    Column("PATH", least=7, leaves=3),
+    _PATH,
 )
-PATH = 5
+PATH = COLUMNS.index(_PATH)
 FIRST_TO_LEAVE = 9
 METRIC = Column("METRIC", leaves=5)
 FORK = Column("FORK OF", leaves=1)
