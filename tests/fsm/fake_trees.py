@@ -50,7 +50,7 @@ class FakeTrees:
         if command.when == "end":  # somebody is at work between a check and the end
             self.write(self.before_end)
             self.before_end = {}
-        project, guard = self._store(self.files), self._store(self._under("tests/"))
+        project, guard = self._store(self.files), self.protected()
         before = self.stored.get(command.since or project, {})
         landed = self.landed if command.apart and command.landed is not None else ()
         original, strayed = self._look_beside(command)
@@ -96,6 +96,9 @@ class FakeTrees:
         if self.cut == "all":
             return SnapshotCut(at, command.when, command.ending)
         return SnapshotCut(at, command.when, command.ending, taken.guard, taken.tampered)
+
+    def protected(self) -> str:
+        return self._store(self._under("tests/"))
 
     def restore(
         self, reference: str, existing_only: bool

@@ -355,8 +355,11 @@ class ScriptedWorld:
         return self.trees.last_look(self.now(), command)
 
     def restore(self, run: LoopState, command: RestoreProtected) -> PathsRestored:
+        kept = self.trees.protected()
         paths, failed = self.trees.restore(command.reference, command.existing_only)
-        return PathsRestored(self.now(), "protected", paths, failed, command.ending)
+        return PathsRestored(
+            self.now(), "protected", paths, failed, command.ending, None, kept if paths else None
+        )
 
     def put_back(self, run: LoopState, command: PutBack) -> PathsRestored:
         paths = self.trees.put_back(command.project, command.reference)
