@@ -93,6 +93,25 @@ def test_a_mistake_is_named(line, problem):
     assert str(caught.value).startswith(problem)
 
 
+@pytest.mark.parametrize(
+    ("line", "help"),
+    [
+        pytest.param("square --fil", "did you mean `--fill`? see `ll-loop draw --help`", id="cut"),
+        pytest.param(
+            "square --colour=never",
+            "did you mean `--color`? see `ll-loop draw --help`",
+            id="with a value",
+        ),
+        pytest.param("square --rounded-corners", "see `ll-loop draw --help`", id="like no other"),
+        pytest.param("square circle", "see `ll-loop draw --help`", id="no option"),
+    ],
+)
+def test_a_mistyped_option_is_recognized(line, help):
+    with pytest.raises(UsageError) as caught:
+        DrawArgs.read(line.split())
+    assert caught.value.help == help
+
+
 def test_operands_that_are_many_or_none():
     assert told(ListArgs.read(["a", "b"])) == "files=['a', 'b']"
     assert told(ListArgs.read([])) == ""

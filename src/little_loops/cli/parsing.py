@@ -52,7 +52,21 @@ class Parser(argparse.ArgumentParser):
         return super().parse_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(message, help=f"see `{self.prog} --help`")
+        meant = self._option_meant(message)
+        suggestion = f"did you mean `{meant}`? " if meant else ""
+        raise UsageError(message, help=f"{suggestion}see `{self.prog} --help`")
+
+    def _option_meant(self, message: str) -> str | None:
+        """Return the option that is nearest to the first unknown one in an error message."""
+        from difflib import get_close_matches  # only for a mistake
+
+        _, _, unknown = message.partition("unrecognized arguments: ")
+        if not unknown.startswith("--"):
+            return None
+        shown = [each for each in self._actions if each.help is not argparse.SUPPRESS]
+        flags = [flag for each in shown for flag in each.option_strings if flag.startswith("--")]
+        near = get_close_matches(unknown.split()[0].partition("=")[0], flags, n=1)
+        return near[0] if near else None
 
     def print_help(self, file: object = None) -> None:
         say(self.format_help().rstrip("\n"), paint.help_page)
