@@ -76,6 +76,16 @@ STAND_INS: dict[str, Any] = {
     "commit": "9d41e0aa3f9c",
     "merged": ["types"],
     "passed": True,
+    "number": 1,
+    "question": "is it done?",
+    "session_id": "s",
+    "wait_for": "slot",
+    "tampering": "fail",
+    "scope_writes": "fail",
+    "by": "agent",
+    "place": "here",
+    "why": "a pass counts twice",
+    "gate": 2,
 }
 _TYPES = event_types()
 

@@ -88,6 +88,7 @@ states:
     "import-orders": """\
 name: import-orders
 description: Read the orders of last year, one after the other
+scope: [orders]
 initial: read
 states:
   read: {action: "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); echo \\"order $i: 2 articles, stored\\"; sleep 0.5; done", next: done}
@@ -151,6 +152,7 @@ def lived_in_shop(root: Path) -> Shop:
     (shop.home / "bin" / "claude").write_text(agent())
     (shop.root / "measure.sh").write_text(MEASURE)
     (shop.root / "improve.sh").write_text(IMPROVE)
+    (shop.root / "orders").mkdir()
     shop.loops(LOOPS)
     shop.commit()
     shop.ll("trust", "fix-types")

@@ -51,8 +51,8 @@ def test_the_names_of_the_package_are_those_of_the_design():
 
 def test_the_limits_of_a_run():
     assert [tuple(limit) for limit in LIMITS] == [
-        ("max_iterations", "max_iterations", "iterations", "--max-iterations"),
-        ("timeout", "loop_timeout", "time", "--timeout"),
-        ("max_cost_usd", "max_cost", "cost", "--max-cost"),
-        ("max_tokens", "max_tokens", "tokens", "--max-tokens"),
+        ("max_iterations", "max_iterations", "iterations", "iteration limit", "--max-iterations"),
+        ("timeout", "loop_timeout", "time", "time limit", "--timeout"),
+        ("max_cost_usd", "max_cost", "cost", "cost limit", "--max-cost"),
+        ("max_tokens", "max_tokens", "tokens", "token limit", "--max-tokens"),
     ]

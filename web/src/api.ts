@@ -156,13 +156,16 @@ export interface Machine {
   states: MachineState[];
   edges: MachineEdge[];
 }
+/** What a state runs. */
+export type StateKind = "shell" | "agent" | "builtin" | "loop" | "branches" | "decision" | "terminal";
+export type Outcome = "success" | "failure" | "review";
 export interface MachineState {
   name: string;
-  kind: "shell" | "agent" | "builtin" | "loop" | "branches" | "decision" | "terminal";
+  kind: StateKind;
   action: string | null; // the first lines, for people
   host: string | null;
   terminal: boolean;
-  outcome: "success" | "failure" | "review" | null; // of a terminal state
+  outcome: Outcome | null; // of a terminal state
   is_check: boolean;
   visits: number; // 0 for a loop
   current: boolean; // false for a loop
@@ -184,13 +187,14 @@ export interface LoopCharts {
   endings: { word: string; tone: Tone; count: number }[];
 }
 
+/** Limits of a run, by the names of the options. */
+export type LimitName = "max_iterations" | "timeout" | "max_cost" | "max_tokens";
+export type LimitTexts = { [name in LimitName]?: string };
+/** Each a number, but for a time such as 90s, 10m. */
+export type LimitsBody = { [name in LimitName]?: name extends "timeout" ? string : number };
 /** POST /api/loops/LOOP/run, and with dry_run: true for the plan. */
-export interface RunBody {
+export interface RunBody extends LimitsBody {
   context?: Record<string, string>;
-  max_iterations?: number;
-  timeout?: string; // "90s", "10m"
-  max_cost?: number;
-  max_tokens?: number;
   id?: string;
   queue?: boolean;
   fresh?: boolean;
@@ -256,7 +260,7 @@ export interface RunRow {
   reason: string | null;
   word: string;
   tone: Tone;
-  group: "waiting" | "running" | "queued" | "ended";
+  group: Group;
   state: string | null;
   context: { name: string; text: string }[]; // what is not as in the loop's file
   iteration: number | null;
@@ -270,7 +274,7 @@ export interface RunRow {
   tokens: number;
   error: string | null; // why it failed or waits, masked
   damage: string | null;
-  suggested_limits: Record<string, string> | null; // higher ones, by the names of `resume`; null if no limit was reached
+  suggested_limits: LimitTexts | null; // higher ones, by the names of `resume`; null if no limit was reached
   pid: number | null;
   gate: Gate | null;
   has_file: boolean;
@@ -287,6 +291,7 @@ export interface Gate {
 export type Status =
   | "running" | "completed" | "failed" | "interrupted" | "stopped"
   | "awaiting_continuation" | "needs_review" | "queued" | "damaged" | "newer";
+export type Group = "waiting" | "running" | "queued" | "ended";
 /** Never show it by colour alone. */
 export type Tone = "good" | "bad" | "warn" | "running" | "waiting" | "none";
 
@@ -295,7 +300,7 @@ export interface RunDetail {
   schema: 1;
   run: RunRow;
   final_line: string | null; // "Loop completed: done (3 iterations, 2m 34s)"
-  next_command: string | null;
+  next_commands: string[]; // one of them is what to do now
   scope: string[];
   context: { name: string; text: string }[]; // the variables that it was started with
   limits: Limits;
@@ -361,7 +366,7 @@ export interface StepRow {
   step: number;
   iteration: number;
   state: string;
-  kind: "shell" | "agent" | "builtin" | "loop" | "branches" | "decision" | "terminal";
+  kind: StateKind;
   action: string | null; // its first line
   verdict: string | null; // null while it runs
   tone: Tone;
@@ -399,12 +404,14 @@ export interface StepDetail {
   children: RunRow[];
   can: Can[]; // fork after this step, undo to it
 }
+/** Where an action ran: in the project, or in a copy of what was committed or snapshotted. */
+export type Place = "here" | "clean";
 export interface Attempt {
   attempt: number;
   action: string; // masked, complete
-  kind: StepRow["kind"];
+  kind: StateKind;
   host: string | null;
-  place: "here" | "clean";
+  place: Place;
   started_ms: number;
   ended_ms: number | null;
   exit_code: number | null;
@@ -430,7 +437,7 @@ export interface Evidence {
   text: string; // "passed on tree 9f3c2a, clean copy"
   verdict: string | null;
   tree: string | null;
-  place: "here" | "clean" | null;
+  place: Place | null;
 }
 
 /** GET /api/runs/RUN/steps/STEP/diff, and /api/runs/RUN/diff for the whole run; `text` is like `git diff`, at most 1 MiB. */
@@ -490,8 +497,9 @@ export interface TimelineBar {
   cost_usd: number;
   key: string | null; // of the branch's run
 }
+export type MarkKind = "handoff" | "wait" | "stop" | "resume" | "cost" | "gate" | "fork" | "note" | "warning" | "end";
 export interface TimelineMark {
-  kind: "handoff" | "wait" | "stop" | "resume" | "cost" | "gate" | "fork" | "note" | "warning" | "end";
+  kind: MarkKind;
   at_ms: number;
   until_ms: number | null; // of a wait
   step: number;
@@ -543,13 +551,9 @@ export type StopBody = Record<string, never>;
  * POST /api/runs/RUN/run, and with dry_run: true for the plan: its loop again, with the context,
  * limits, scope and worktree that it had, but for what is given here.
  */
-export type AgainBody = Pick<RunBody, "context" | "max_iterations" | "timeout" | "max_cost" | "max_tokens" | "queue" | "dry_run">;
+export type AgainBody = LimitsBody & Pick<RunBody, "context" | "queue" | "dry_run">;
 /** POST /api/runs/RUN/resume: limits count from the start of the run. */
-export interface ResumeBody {
-  max_iterations?: number;
-  timeout?: string;
-  max_cost?: number;
-  max_tokens?: number;
+export interface ResumeBody extends LimitsBody {
   max_continuations?: number;
   over_budget?: boolean;
   queue?: boolean;

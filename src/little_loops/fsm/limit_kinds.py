@@ -1,5 +1,5 @@
-"""The limits of a run, one row each: its field, the reason it ends a run for, its name and its
-flag."""
+"""The limits of a run, one row each: its field, the reason it ends a run for, what it counts, its name
+(`iteration limit`) and its flag."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ class LimitKind(NamedTuple):
     field: str
     reason: str
     noun: str
+    name: str
     flag: str
 
 
 LIMITS: Final = (
-    LimitKind("max_iterations", "max_iterations", "iterations", "--max-iterations"),
-    LimitKind("timeout", "loop_timeout", "time", "--timeout"),
-    LimitKind("max_cost_usd", "max_cost", "cost", "--max-cost"),
-    LimitKind("max_tokens", "max_tokens", "tokens", "--max-tokens"),
+    LimitKind(
+        "max_iterations", "max_iterations", "iterations", "iteration limit", "--max-iterations"
+    ),
+    LimitKind("timeout", "loop_timeout", "time", "time limit", "--timeout"),
+    LimitKind("max_cost_usd", "max_cost", "cost", "cost limit", "--max-cost"),
+    LimitKind("max_tokens", "max_tokens", "tokens", "token limit", "--max-tokens"),
 )
 BY_REASON: Final = {limit.reason: limit for limit in LIMITS}

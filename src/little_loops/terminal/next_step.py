@@ -6,26 +6,37 @@ from __future__ import annotations
 def next_command(
     name: str, status: str, reason: str | None, *, iteration: int, ran_ms: int
 ) -> str | None:
-    """Return the command for a run with this status and reason; None if nothing is left to do."""
+    """Return the command for a run with this status and reason, or the two to choose from; None if
+    nothing is left to do."""
+    return either(next_commands(name, status, reason, iteration=iteration, ran_ms=ran_ms))
+
+
+def either(commands: tuple[str, ...]) -> str | None:
+    return "   or   ".join(commands) or None
+
+
+def next_commands(
+    name: str, status: str, reason: str | None, *, iteration: int, ran_ms: int
+) -> tuple[str, ...]:
     match status, reason:
         case "failed", "max_iterations":
-            return f"ll-loop resume {name} --max-iterations {twice(iteration)}"
+            return (f"ll-loop resume {name} --max-iterations {twice(iteration)}",)
         case "failed", "max_cost":
-            return f"ll-loop resume {name} --max-cost USD"
+            return (f"ll-loop resume {name} --max-cost USD",)
         case "failed", "max_tokens":
-            return f"ll-loop resume {name} --max-tokens N"
+            return (f"ll-loop resume {name} --max-tokens N",)
         case "failed", "loop_timeout":
-            return f"ll-loop resume {name} --timeout {longer_s(ran_ms)}"
+            return (f"ll-loop resume {name} --timeout {longer_s(ran_ms)}",)
         case "failed", "terminal" | "handoff":
-            return f"ll-loop logs {name}"
+            return (f"ll-loop logs {name}",)
         case "needs_review", "budget":
-            return f"ll-loop resume {name} --over-budget"
+            return (f"ll-loop resume {name} --over-budget",)
         case "needs_review", _:
-            return f"ll-loop approve {name}   or   ll-loop reject {name} -m TEXT"
+            return (f"ll-loop approve {name}", f"ll-loop reject {name} -m TEXT")
         case "completed" | "stopped", _:
-            return None
+            return ()
         case _:
-            return f"ll-loop resume {name}"
+            return (f"ll-loop resume {name}",)
 
 
 def twice(amount: int) -> int:

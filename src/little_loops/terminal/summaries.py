@@ -10,11 +10,12 @@ from little_loops.light_typing import TYPE_CHECKING
 from little_loops.reporting.escape import visible
 from little_loops.runs.view import RunView
 from little_loops.terminal.durations import ago, rough
-from little_loops.terminal.next_step import next_command
+from little_loops.terminal.next_step import either, next_commands
 from little_loops.terminal.tables import Style
 
 if TYPE_CHECKING:
     from little_loops.fsm.events import Entry
+    from little_loops.terminal.tables import SignName
 
 
 def shown_name(view: RunView) -> str:
@@ -55,7 +56,7 @@ def clause_of(status: str) -> str:
             return f"is {status.replace('_', ' ')}"
 
 
-def sign_name(view: RunView) -> str:
+def sign_name(view: RunView) -> SignName:
     """Return the name of the run's sign in `tables.TableSymbols`."""
     match word_of(view):
         case "running":
@@ -104,17 +105,22 @@ def final_line(view: RunView, last: Entry | None) -> str:
 
 def next_step(view: RunView) -> str | None:
     """Return the command that the user most likely needs now; None if there is none."""
+    return either(next_steps(view))
+
+
+def next_steps(view: RunView) -> tuple[str, ...]:
+    """Return the same as commands of their own: at a gate there are two to choose from."""
     # Only the root of a tree of runs is resumed, but each gate has its own answer.
     at_gate = (view.status, view.reason) == ("needs_review", "review")
     name = view.name if at_gate or view.is_alive else view.root_name
     summary = view.summary
     if view.status == "running":
-        return f"ll-loop attach {name}"
+        return (f"ll-loop attach {name}",)
     if view.status == "queued":
-        return f"ll-loop stop {name}"
+        return (f"ll-loop stop {name}",)
     if summary is None:
-        return f"ll-loop resume {name}"
-    return next_command(
+        return (f"ll-loop resume {name}",)
+    return next_commands(
         name, view.status, view.reason, iteration=summary.iteration, ran_ms=summary.ran_ms
     )
 

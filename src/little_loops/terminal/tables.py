@@ -11,13 +11,17 @@ import os
 from collections.abc import Sequence
 from functools import cache
 
-from little_loops.light_typing import TextIO
+from little_loops.light_typing import Literal, TextIO
 from little_loops.records import NamedTuple
 from little_loops.terminal.console import ascii_only, colour_wanted
 
 GAP = 2
 NARROWEST = 20
 LEAST = 8
+
+
+SignName = Literal["good", "bad", "warn", "running", "waiting", "none"]
+"""The signs of how a run stands."""
 
 
 class TableSymbols(NamedTuple):

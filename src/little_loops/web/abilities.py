@@ -18,13 +18,14 @@ from little_loops.runs.refusals import Refusal
 from little_loops.runs.view import RunView
 from little_loops.terminal.durations import now_ms
 from little_loops.terminal.summaries import clause_of, since
+from little_loops.web.kinds import Verb
 from little_loops.web.security import Policy
 
 if TYPE_CHECKING:
     from little_loops.definitions.loop_entries import LoopEntry
 
-ANSWERS = ("approve", "reject")
-IN_LIST = ("stop", "resume", "approve", "reject", "run")
+ANSWERS: tuple[Verb, ...] = ("approve", "reject")
+IN_LIST: tuple[Verb, ...] = ("stop", "resume", "approve", "reject", "run")
 READ_ONLY = "the server was started with `--read-only`"
 NO_EDIT = "loop files cannot be changed here"
 
@@ -32,7 +33,7 @@ NO_EDIT = "loop files cannot be changed here"
 Check = Callable[[RunView, FSMLoop | None, bool], Refusal | None]
 
 
-def can(verb: str, refusal: Refusal | None) -> dict[str, Any]:
+def can(verb: Verb, refusal: Refusal | None) -> dict[str, Any]:
     message, help = refusal if refusal is not None else (None, None)
     return {"verb": verb, "allowed": refusal is None, "reason": message, "help": help}
 
@@ -54,7 +55,7 @@ def abilities(
     `loop`: its loop, as the loop files are now. `untouched`: why there is nothing to undo.
     `in_list`: only what a row of a list offers, because there may be hundreds.
     """
-    refused = {
+    refused: dict[Verb, Refusal | None] = {
         verb: check(view, machine, is_newest)
         for verb, check in CHECKS.items()
         if not in_list or verb in IN_LIST
@@ -71,7 +72,7 @@ def abilities(
     return [can(verb, why) for verb, why in found if why is None or not in_list]
 
 
-def _refusal(policy: Policy, verb: str, found: Refusal | None) -> Refusal | None:
+def _refusal(policy: Policy, verb: Verb, found: Refusal | None) -> Refusal | None:
     return Refusal(READ_ONLY) if policy.read_only and verb not in READING else found
 
 
@@ -204,7 +205,7 @@ def _report(view: RunView, _: FSMLoop | None, __: bool) -> Refusal | None:
     return None
 
 
-CHECKS: dict[str, Check] = {
+CHECKS: dict[Verb, Check] = {
     "stop": _stop,
     "resume": _resume,
     "approve": _answer,
@@ -215,4 +216,4 @@ CHECKS: dict[str, Check] = {
     "receipt": _receipt,
     "report": _report,
 }
-READING = ("receipt", "report")
+READING: tuple[Verb, ...] = ("receipt", "report")

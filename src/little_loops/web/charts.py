@@ -13,6 +13,7 @@ from little_loops.fsm.events import (
     Cost,
     Cycle,
     Entry,
+    Event,
     FinalEvent,
     Forked,
     GateAnswered,
@@ -27,8 +28,10 @@ from little_loops.fsm.events import (
     RunWarning,
     StateEnter,
 )
+from little_loops.fsm.limit_kinds import BY_REASON
 from little_loops.fsm.schema import Convergence, FSMLoop
-from little_loops.light_typing import TYPE_CHECKING, Any
+from little_loops.fsm.state import Status
+from little_loops.light_typing import TYPE_CHECKING, Any, assert_never
 from little_loops.records import NamedTuple
 from little_loops.reporting.escape import visible
 from little_loops.reporting.lines import last_line
@@ -37,6 +40,7 @@ from little_loops.runs.view import RunView
 from little_loops.terminal.durations import now_ms
 from little_loops.terminal.summaries import money
 from little_loops.web.keys import run_key
+from little_loops.web.kinds import MarkKind, Tone
 from little_loops.web.questions import Query, Question
 from little_loops.web.rows import tone_of
 from little_loops.web.steps import by_step, step_rows, window_of
@@ -119,7 +123,7 @@ class Pause(NamedTuple):
     from_ms: int
     to_ms: int
     verdict: str
-    tone: str
+    tone: Tone
 
 
 def _pauses(entries: Sequence[Entry]) -> Iterator[Pause]:
@@ -130,11 +134,28 @@ def _pauses(entries: Sequence[Entry]) -> Iterator[Pause]:
             ended = entry
         elif isinstance(entry.event, Resume) and ended is not None:
             assert isinstance(ended.event, FinalEvent), "that is what it was"
-            verdict = {"awaiting_continuation": "handoff", "needs_review": "review"}.get(
-                ended.event.status, ended.event.status
-            )
-            yield Pause(ended.wall_ms, entry.wall_ms, verdict, tone_of(verdict))
+            verdict, tone = _ended_as(ended.event.status, ended.event.reason)
+            yield Pause(ended.wall_ms, entry.wall_ms, verdict, tone)
             ended = None
+
+
+def _ended_as(status: Status, reason: str) -> tuple[str, Tone]:
+    """Return the word and the tone of an ending from which the run was resumed."""
+    match status:
+        case "awaiting_continuation":
+            return "handoff", "waiting"
+        case "needs_review":
+            return "review", "waiting"
+        case "failed" if reason in BY_REASON:
+            return BY_REASON[reason].name, "warn"
+        case "failed" | "interrupted":
+            return status, "bad"
+        case "completed":
+            return status, "good"
+        case "stopped" | "running":
+            return status, "none"
+        case _:
+            assert_never(status)
 
 
 def _branches(
@@ -163,7 +184,9 @@ def _branches(
 
 
 def _end_bar(bar: dict[str, Any], entry: Entry, end: ChildEnd) -> None:
-    tone = "good" if end.status == "completed" else "bad" if end.status == "failed" else "warn"
+    tone: Tone = (
+        "good" if end.status == "completed" else "bad" if end.status == "failed" else "warn"
+    )
     bar |= {"to_ms": entry.wall_ms, "verdict": end.status, "tone": tone, "cost_usd": end.cost_usd}
 
 
@@ -186,7 +209,7 @@ def _marks(entries: Sequence[Entry]) -> Iterator[dict[str, Any]]:
             }
 
 
-def _mark(entry: Entry) -> tuple[str, str, int | None] | None:
+def _mark(entry: Entry) -> tuple[MarkKind, str, int | None] | None:
     """Return the kind and text of a mark, and until when it lasts; None for other events."""
     at_ms = entry.wall_ms
     match entry.event:
@@ -207,7 +230,7 @@ def _mark(entry: Entry) -> tuple[str, str, int | None] | None:
             return None if found is None else (*found, None)
 
 
-def _plain_mark(event: Any) -> tuple[str, str] | None:
+def _plain_mark(event: Event) -> tuple[MarkKind, str] | None:
     """Return the kind and text of a mark for one moment; None for other events."""
     match event:
         case Resume(status=status):

@@ -13,6 +13,7 @@ from little_loops.fsm.schema import CURRENT, Branches, FSMLoop, StateConfig
 from little_loops.light_typing import Any, assert_never
 from little_loops.reporting.escape import visible
 from little_loops.reporting.masking import Masker
+from little_loops.web.kinds import StateKind
 
 LONGEST_ACTION = 400
 
@@ -83,7 +84,7 @@ def _branches(branches: Branches) -> str:
     )
 
 
-def kind_of(state: StateConfig | None, action: Action | None) -> str:
+def kind_of(state: StateConfig | None, action: Action | None) -> StateKind:
     """Return what a state runs."""
     if state is not None and state.branches is not None:
         return "branches"

@@ -13,6 +13,7 @@ from little_loops.runs.arrival import StreamName
 from little_loops.runs.outputs import Outputs, StoredOutput, find_output, open_outputs
 from little_loops.runs.playback import AgentActivity, AgentStream, PrintedText, ToolEnded
 from little_loops.web.errors import bad_request, not_found
+from little_loops.web.kinds import OutputStream
 from little_loops.web.questions import Query, Question
 
 if TYPE_CHECKING:
@@ -59,11 +60,12 @@ def _opened(found: FoundRun, query: Query, stream: StreamName) -> Iterator[OpenS
         outputs.close()
 
 
-def _stream(query: Query) -> str:
-    name = query.query.get("stream", "stdout")
-    if name not in ("stdout", "stderr", "agent"):
-        raise bad_request("`stream` must be `stdout`, `stderr` or `agent`")
-    return name
+def _stream(query: Query) -> OutputStream:
+    match query.query.get("stream", "stdout"):
+        case "stdout" | "stderr" | "agent" as name:
+            return name
+        case _:
+            raise bad_request("`stream` must be `stdout`, `stderr` or `agent`")
 
 
 def output(site: Site, query: Query) -> Mapping[str, Any]:
@@ -72,8 +74,7 @@ def output(site: Site, query: Query) -> Mapping[str, Any]:
     match _stream(query):
         case "agent":
             return _agent_lines(found, query)
-        case stream:
-            name: StreamName = "stderr" if stream == "stderr" else "stdout"
+        case name:
             with _opened(found, query, name) as opened:
                 return _piece(opened, query)
 

@@ -25,6 +25,7 @@ from little_loops.terminal.next_step import higher_limits
 from little_loops.terminal.summaries import sign_name, word_of
 from little_loops.web.abilities import abilities
 from little_loops.web.keys import run_key
+from little_loops.web.kinds import Group, Tone
 
 if TYPE_CHECKING:
     from little_loops.definitions.loop_entries import LoopEntry
@@ -37,14 +38,8 @@ FAILURE_WITHIN = 30
 LONGEST_LINE = 200
 MOST_VALUES = 20
 NOT_RESUMED = "the answer is stored, and the run has not continued yet: resume it"
-LIMIT_NAMES = {
-    "max_iterations": "iteration",
-    "timeout": "time",
-    "max_cost_usd": "cost",
-    "max_tokens": "token",
-}
 Loops = Mapping[str, "LoopEntry"]
-GROUPS = ("waiting", "running", "queued", "ended")
+GROUPS: tuple[Group, ...] = ("waiting", "running", "queued", "ended")
 
 
 def row(
@@ -67,6 +62,7 @@ def row(
     loop = (project.loops.by_name() if loops is None else loops).get(view.loop)
     is_queued = view.status == "queued"
     texts, group = project.runs.texts(view), group_of(view)
+    tone: Tone = "waiting" if group == "waiting" else sign_name(view)
     answer = project.runs.answer(view)
     gate = None if summary is None or view.is_alive or answer else open_gate(summary)
     return {
@@ -79,7 +75,7 @@ def row(
         "status": view.status,
         "reason": view.reason,
         "word": page_word(view) if answer is None else f"{answer.verdict}, not resumed",
-        "tone": "waiting" if group == "waiting" else sign_name(view),
+        "tone": tone,
         "group": group,
         "state": summary.current_state if summary else None,
         "context": given_context(view, loop),
@@ -136,7 +132,7 @@ def given_context(view: RunView, loop: LoopEntry | None) -> list[dict[str, str]]
 def page_word(view: RunView) -> str:
     """Return the status of a run; if it reached a limit, which one."""
     limit = BY_REASON.get(view.reason or "") if view.status == "failed" else None
-    return word_of(view) if limit is None else f"{LIMIT_NAMES[limit.field]} limit"
+    return word_of(view) if limit is None else limit.name
 
 
 def _error(project: Project, view: RunView, text: str | None) -> str | None:
@@ -249,10 +245,10 @@ def _fork(view: RunView) -> dict[str, Any] | None:
     return None if fork is None else {"name": fork.name, "step": fork.step}
 
 
-def group_of(view: RunView) -> str:
+def group_of(view: RunView) -> Group:
     """Return where a run is listed; one that can only continue with the user's help waits for it."""
     if view.is_alive:
-        return view.status
+        return "queued" if view.status == "queued" else "running"
     is_stopped = view.status == "interrupted" and not view.is_crashed  # by somebody, who knows
     is_ended = view.files.stem is not None or (view.path and view.status not in UNFINISHED)
     is_ended = is_ended or is_stopped
@@ -280,12 +276,13 @@ def ending(project: Project, run: PastRun) -> dict[str, Any]:
     """Return a past run as the strips and charts of a loop have it."""
     files = RunFiles(project.root, run.name, run.stem)
     view = RunView(files, run.status, run.reason)
+    tone: Tone = sign_name(view)
     return {
         "key": run_key(project.key, files),
         "status": run.status,
         "reason": run.reason,
         "word": page_word(view),
-        "tone": sign_name(view),
+        "tone": tone,
         "started_ms": run.started_ms,
         "duration_ms": run.ran_ms,
         "iterations": run.iteration,
@@ -293,8 +290,8 @@ def ending(project: Project, run: PastRun) -> dict[str, Any]:
     }
 
 
-def tone_of(verdict: str | None) -> str:
-    """Return the tone of a verdict."""
+def tone_of(verdict: str | None) -> Tone:
+    """Return the tone of a verdict; none for a word of the loop's own."""
     if verdict is None:
         return "running"
     if verdict in WAITING:

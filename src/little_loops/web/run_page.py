@@ -32,7 +32,7 @@ from little_loops.runs.view import RunDetail, RunView
 from little_loops.sharing.run_record import open_record
 from little_loops.templates.splice import as_text
 from little_loops.terminal.markdown_report import markdown_report
-from little_loops.terminal.summaries import final_line, next_step
+from little_loops.terminal.summaries import final_line, next_steps
 from little_loops.web.commands import command_name, output_of
 from little_loops.web.errors import bad_request
 from little_loops.web.graph import machine_json
@@ -119,7 +119,7 @@ def run_detail(site: Site, query: Query) -> Mapping[str, Any]:
         "schema": 1,
         "run": run_row(site, found, machine, why_untouched(project, view, entries)),
         "final_line": None if view.is_alive else final_line(view, last),
-        "next_command": next_step(view),
+        "next_commands": next_steps(view),
         "scope": list(summary.scope) if summary else [],
         "context": _context(project, view),
         "limits": _no_limits() if machine is None else limits(view, machine),

@@ -31,9 +31,9 @@ from little_loops.fsm.events import (
     TransitionTaken,
 )
 from little_loops.fsm.evidence import scope_finding, tampered_finding
-from little_loops.fsm.schema import PROOF_VERDICTS, FSMLoop, outcome_of
+from little_loops.fsm.schema import PROOF_VERDICTS, FSMLoop, Outcome, outcome_of
 from little_loops.fsm.state import Changed
-from little_loops.light_typing import TYPE_CHECKING, Any
+from little_loops.light_typing import TYPE_CHECKING, Any, assert_never
 from little_loops.receipts.file_versions import span_of
 from little_loops.receipts.run_trees import trees_of
 from little_loops.receipts.story import Story
@@ -47,6 +47,7 @@ from little_loops.runs.view import RunView
 from little_loops.web.abilities import abilities, can
 from little_loops.web.errors import not_found
 from little_loops.web.graph import kind_of
+from little_loops.web.kinds import StateKind, Tone
 from little_loops.web.questions import Query, Question
 from little_loops.web.rows import tone_of
 from little_loops.web.run_page import child_rows, last_step, recent_events
@@ -59,7 +60,6 @@ MOST = 500
 SHORT_TREE = 6
 MAX_DIFF = 1 << 20
 MAX_EVENTS = 500
-ENDS = {"success": "good", "failure": "bad", "review": "waiting"}
 
 
 def questions() -> list[Question]:
@@ -164,13 +164,25 @@ def _row(step: RunStep, entries: Sequence[Entry], machine: FSMLoop | None) -> di
 
 def _tone(
     step: RunStep, starts: Sequence[ActionStart], machine: FSMLoop | None, first: Entry
-) -> str:
+) -> Tone:
     """Return the tone of a step: that of its verdict, or of the end that it is."""
     config = machine.states.get(step.state) if machine is not None else None
     if config is not None and config.terminal and not starts and step.verdict is None:
         by = first.event.reason if isinstance(first.event, StateEnter) else None
-        return ENDS[outcome_of(step.state, config, by)]
+        return _tone_of_end(outcome_of(step.state, config, by))
     return tone_of(step.verdict) if starts or step.verdict else "none"
+
+
+def _tone_of_end(outcome: Outcome) -> Tone:
+    match outcome:
+        case "success":
+            return "good"
+        case "failure":
+            return "bad"
+        case "review":
+            return "waiting"
+        case _:
+            assert_never(outcome)
 
 
 def _ended_ms(entries: Sequence[Entry], left: Entry | None) -> int | None:
@@ -184,7 +196,7 @@ def _ended_ms(entries: Sequence[Entry], left: Entry | None) -> int | None:
     return (last or entries[-1]).wall_ms
 
 
-def _kind(state: str, starts: Sequence[ActionStart], machine: FSMLoop | None) -> str:
+def _kind(state: str, starts: Sequence[ActionStart], machine: FSMLoop | None) -> StateKind:
     """Return what a step ran."""
     config = machine.states.get(state) if machine is not None else None
     action = action_of_event(starts[-1].action, starts[-1].action_type) if starts else None

@@ -6,7 +6,7 @@
 
 import { signal } from "@preact/signals";
 import { useState } from "preact/hooks";
-import type { Can, Done, RunDetail, RunRow, Verb } from "../api";
+import type { Can, Done, LimitTexts, RunDetail, RunRow, Verb } from "../api";
 import { act, Failure, runPath } from "../client";
 import { useClient } from "../context";
 import { announce } from "../live";
@@ -193,7 +193,7 @@ interface DialogProps {
 }
 
 function ResumeDialog({ run, detail, start, close }: DialogProps) {
-  const [values, setValues] = useState<Record<string, string>>(run.suggested_limits ?? {});
+  const [values, setValues] = useState<LimitTexts>(run.suggested_limits ?? {});
   const [note, setNote] = useState("");
   async function submit(event: Event): Promise<void> {
     event.preventDefault();
@@ -208,7 +208,7 @@ function ResumeDialog({ run, detail, start, close }: DialogProps) {
           {run.suggested_limits && "The run has reached a limit; a higher one is filled in. "}
           Limits count from the start of the run. Leave a field empty to keep its limit.
         </p>
-        <LimitFields limits={detail?.limits ?? null} values={values} set={(name, value) => setValues({ ...values, [name]: value })} />
+        <LimitFields limits={detail?.limits ?? null} values={values} set={setValues} />
         {canDo(run.can, "tell")?.allowed && (
           <label class="field">
             <span>

@@ -87,7 +87,7 @@ export function Convergence({ data }: { data: RunCharts }) {
             {data.target !== null && (
               <g class="target">
                 <line x1={LEFT} x2={width - RIGHT} y1={y(data.target)} y2={y(data.target)} />
-                <text x={width - RIGHT} y={y(data.target) - 6} class="end">
+                <text x={LEFT + 8} y={y(data.target) - 6}>
                   target {measured(data.target)}
                 </text>
               </g>

@@ -1,5 +1,6 @@
 /* Fields and buttons that several dialogs have. */
 
+import type { LimitName, Limits, LimitTexts } from "../api";
 import type { Failure } from "../client";
 
 /** Whether the command suggests to wait for the run that is in the way. */
@@ -25,7 +26,7 @@ export function given(fields: Record<string, unknown>): object {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined && value !== ""));
 }
 
-function Field(props: { label: string; hint?: string; value: string; onInput: (value: string) => void; placeholder?: string; numeric?: boolean }) {
+function Field(props: { label: string; hint?: string | undefined; value: string; onInput: (value: string) => void; placeholder: string; numeric: boolean }) {
   return (
     <label class="field">
       <span>
@@ -35,39 +36,58 @@ function Field(props: { label: string; hint?: string; value: string; onInput: (v
       <input
         type="text"
         inputMode={props.numeric ? "decimal" : "text"}
+        {...(props.numeric ? { pattern: "\\s*\\d*[.]?\\d*\\s*", title: "a number" } : {})}
         value={props.value}
-        placeholder={props.placeholder ?? ""}
+        placeholder={props.placeholder}
         onInput={(event) => props.onInput(event.currentTarget.value)}
       />
     </label>
   );
 }
 
+type Known = { [field in keyof Limits]?: Limits[field] };
+interface LimitField {
+  label: string;
+  hint?: string;
+  now: (limits: Known) => number | string | null | undefined;
+}
+const LIMITS: Record<LimitName, LimitField> = {
+  max_iterations: { label: "Iterations", now: (limits) => limits.max_iterations },
+  timeout: { label: "Time", hint: "such as 90s, 10m, 2h", now: (limits) => limits.timeout_s && `${limits.timeout_s}s` },
+  max_cost: { label: "Cost in $", now: (limits) => limits.max_cost_usd },
+  max_tokens: { label: "Tokens", now: (limits) => limits.max_tokens },
+};
+const NAMES = Object.keys(LIMITS) as LimitName[];
+
 export function LimitFields(props: {
   /** Those of the run or loop; null if they are not known here. */
-  limits: { max_iterations?: number | null; timeout_s?: number | null; max_cost_usd?: number | null; max_tokens?: number | null } | null;
-  values: Record<string, string>;
-  set: (name: string, value: string) => void;
+  limits: Known | null;
+  values: LimitTexts;
+  set: (values: LimitTexts) => void;
 }) {
-  const { values, set } = props;
-  const limits = props.limits ?? {};
-  const now = (value: number | string | null | undefined): string =>
-    props.limits === null ? "as it is" : value === null || value === undefined ? "no limit" : `now ${value}`;
+  const { limits, values } = props;
+  const now = (field: LimitField): string => {
+    if (limits === null) return "as it is";
+    const value = field.now(limits);
+    return value ? `now ${value}` : "no limit";
+  };
   return (
     <div class="fields">
-      <Field label="Iterations" numeric placeholder={now(limits.max_iterations)} value={values.max_iterations ?? ""} onInput={(text) => set("max_iterations", text)} />
-      <Field label="Time" hint="such as 90s, 10m, 2h" placeholder={now(limits.timeout_s ? `${limits.timeout_s}s` : null)} value={values.timeout ?? ""} onInput={(text) => set("timeout", text)} />
-      <Field label="Cost in $" numeric placeholder={now(limits.max_cost_usd)} value={values.max_cost ?? ""} onInput={(text) => set("max_cost", text)} />
-      <Field label="Tokens" numeric placeholder={now(limits.max_tokens)} value={values.max_tokens ?? ""} onInput={(text) => set("max_tokens", text)} />
+      {NAMES.map((name) => (
+        <Field
+          key={name}
+          label={LIMITS[name].label}
+          hint={LIMITS[name].hint}
+          numeric={name !== "timeout"}
+          placeholder={now(LIMITS[name])}
+          value={values[name] ?? ""}
+          onInput={(text) => props.set({ ...values, [name]: text })}
+        />
+      ))}
     </div>
   );
 }
 
-export function limitsOf(values: Record<string, string>): object {
-  return given({
-    max_iterations: numberOf(values.max_iterations ?? ""),
-    timeout: (values.timeout ?? "").trim(),
-    max_cost: numberOf(values.max_cost ?? ""),
-    max_tokens: numberOf(values.max_tokens ?? ""),
-  });
+export function limitsOf(values: LimitTexts): object {
+  return given(Object.fromEntries(NAMES.map((name) => [name, name === "timeout" ? values[name]?.trim() : numberOf(values[name] ?? "")])));
 }

@@ -1,14 +1,14 @@
 /* The machine as a graph: the current state is lit, edges say how often they were taken. */
 
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { Machine, MachineState, Tone } from "../api";
+import type { Machine, StateKind, Tone } from "../api";
 import { useWidth } from "../context";
 import { plural } from "../format";
 import { SHAPES } from "./basics";
 import { place, type PlacedEdge, type PlacedState } from "../graph_layout";
 
 /** Drawn, because not every font has such characters; 12 units wide and high. */
-const KINDS: Record<MachineState["kind"], { path: string; filled?: boolean }> = {
+const KINDS: Record<StateKind, { path: string; filled?: boolean }> = {
   shell: { path: "M1 2l4 4l-4 4M6 10.5h5" },
   agent: { path: "M6 0L7.5 4.5L12 6L7.5 7.5L6 12L4.5 7.5L0 6L4.5 4.5z", filled: true },
   builtin: { path: "M6 .7l4.7 2.7v5.2L6 11.3L1.3 8.6V3.4zM6 4.4v3.2" },
@@ -17,7 +17,7 @@ const KINDS: Record<MachineState["kind"], { path: string; filled?: boolean }> = 
   decision: { path: "M6 .7L11.3 6L6 11.3L.7 6z" },
   terminal: { path: "M2 2h8v8H2z", filled: true },
 };
-const KIND_WORDS: Record<MachineState["kind"], string> = {
+const KIND_WORDS: Record<StateKind, string> = {
   shell: "shell command",
   agent: "agent",
   builtin: "built-in action",
@@ -170,14 +170,15 @@ function StateBox(props: {
   const { state, title, subtitle, x, y, width, height } = props.placed;
   const { ending } = props;
   const failed = ending !== null && ending.failed === state.name;
-  const mark = failed ? ({ tone: "bad", word: "failed here" } as const) : ending && state.current ? { tone: ending.tone, word: "ended here" } : null;
+  const here = ending?.tone === "waiting" ? "waits here" : "ended here";
+  const mark = failed ? ({ tone: "bad", word: "failed here" } as const) : ending && state.current ? { tone: ending.tone, word: here } : null;
   const words = [
     state.name,
     KIND_WORDS[state.kind],
     props.initial ? "initial state" : "",
     props.seen ? `entered ${plural(state.visits, "time")}` : "",
     failed ? "failed here" : "",
-    state.current ? (ending ? "the run ended here" : "current state") : "",
+    state.current ? (ending ? `the run ${here}` : "current state") : "",
     state.action ?? "",
   ].filter(Boolean);
   const classes = [

@@ -1,7 +1,7 @@
 /* The dialog that starts a run, for the first time or again. */
 
 import { useState } from "preact/hooks";
-import type { Done, DryRun, Limits, LoopDetail, RunDetail, RunRow } from "../api";
+import type { Done, DryRun, Limits, LimitTexts, LoopDetail, RunDetail, RunRow } from "../api";
 import { Failure, loopPath, runPath } from "../client";
 import { useAnswer, useClient } from "../context";
 import { go, hrefs } from "../router";
@@ -36,7 +36,7 @@ export function RunDialog(props: { loopKey: string; name: string; again?: Again;
   const client = useClient();
   const { data, error, reload } = useAnswer<LoopDetail>(loopPath(props.loopKey));
   const [context, setContext] = useState<Record<string, string>>({});
-  const [limits, setLimits] = useState<Record<string, string>>({});
+  const [limits, setLimits] = useState<LimitTexts>({});
   const [plan, setPlan] = useState<DryRun | null>(null);
   const [failure, setFailure] = useState<Failure | null>(null);
   const [busy, setBusy] = useState(false);
@@ -101,7 +101,7 @@ export function RunDialog(props: { loopKey: string; name: string; again?: Again;
           )}
           <fieldset>
             <legend>Limits</legend>
-            <LimitFields limits={again?.limits ?? data.limits ?? {}} values={limits} set={(name, value) => setLimits({ ...limits, [name]: value })} />
+            <LimitFields limits={again?.limits ?? data.limits ?? {}} values={limits} set={setLimits} />
           </fieldset>
           {blocked && (
             <div class="callout tone-warn">

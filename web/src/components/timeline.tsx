@@ -1,7 +1,7 @@
 /* When each state ran: a row per state or branch, bars by time, marks for what happened between. */
 
 import { useMemo } from "preact/hooks";
-import type { Timeline as TimelineData, TimelineMark, TimelineRow } from "../api";
+import type { MarkKind, Timeline as TimelineData, TimelineMark, TimelineRow } from "../api";
 import { useWidth } from "../context";
 import { absolute, clock, date, duration, money, roundDuration, timeStep } from "../format";
 import { cut } from "../graph_layout";
@@ -12,7 +12,7 @@ const AXIS = 24;
 const MARKS = 24;
 const LEAST_BAR = 3;
 
-const MARK_SHAPES: Record<TimelineMark["kind"], string> = {
+const MARK_SHAPES: Record<MarkKind, string> = {
   handoff: "M-5 -4h6V-7L7 -1L1 5V2H-5z",
   wait: "M-5 -6H5L0 0L5 6H-5L0 0z",
   stop: "M-5 -5H5V5H-5z",
@@ -24,7 +24,7 @@ const MARK_SHAPES: Record<TimelineMark["kind"], string> = {
   warning: "M0 -6L7 6H-7z",
   end: "M-5 -7H-3V7H-5zM-3 -6H6L3 -3L6 0H-3z",
 };
-const MARK_WORDS: Record<TimelineMark["kind"], string> = {
+const MARK_WORDS: Record<MarkKind, string> = {
   handoff: "handoff",
   wait: "wait",
   stop: "stop",

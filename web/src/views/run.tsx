@@ -250,7 +250,7 @@ function RunHead({ data, replaced }: { data: RunDetail; replaced: boolean }) {
         <div class="grow" />
         <Actions run={run} detail={data} />
       </div>
-      {(running || why === null) && <p class="final" dir="auto">
+      {(running || (why === null && !run.gate)) && <p class="final" dir="auto">
         {running && data.action ? (
           <>
             <bdi class="mono">{data.action.state}</bdi> is running <code class="one-line">{data.action.text.split("\n")[0]}</code>
@@ -424,9 +424,15 @@ function About({ data }: { data: RunDetail }) {
           </dl>
         </section>
       )}
-      {client.live && data.next_command && (
-        <p>
-          In a terminal: <Command text={data.next_command} />
+      {client.live && data.next_commands.length > 0 && (
+        <p class="in-terminal">
+          In a terminal:{" "}
+          {data.next_commands.map((command, at) => (
+            <span key={command}>
+              {at > 0 && "or "}
+              <Command text={command} />
+            </span>
+          ))}
         </p>
       )}
       {data.forks.length > 0 && (

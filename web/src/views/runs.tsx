@@ -182,9 +182,7 @@ export function RunsView({ filter, projects }: { filter: URLSearchParams; projec
       <Group title="Unfinished" rows={unfinished} projects={projects} />
       {past.length > 0 && (
         <section class="group" aria-labelledby="group-ended">
-          <h2 id="group-ended">
-            Ended <span class="count number">{data!.total}</span>
-          </h2>
+          <GroupHead id="group-ended" title="Ended" count={data!.total} />
           {byDay(past, now.value).map(([day, rows]) => (
             <div key={day}>
               <h3 class="day">{day}</h3>
@@ -234,9 +232,7 @@ function Group(props: { title: string; rows: RunRow[]; projects: number; strong?
   const id = `group-${props.title.toLowerCase().replaceAll(" ", "-")}`;
   return (
     <section class={`group${props.strong ? " strong" : ""}`} aria-labelledby={id}>
-      <h2 id={id}>
-        {props.title} <span class="count number">{props.rows.length}</span>
-      </h2>
+      <GroupHead id={id} title={props.title} count={props.rows.length} />
       <ul class="runs">
         {props.rows.slice(0, drawn).map(item)}
       </ul>
@@ -246,6 +242,22 @@ function Group(props: { title: string; rows: RunRow[]; projects: number; strong?
         </button>
       )}
     </section>
+  );
+}
+
+/** The name of a group, and above its rows what their columns are. */
+function GroupHead(props: { id: string; title: string; count: number }) {
+  return (
+    <div class="group-head">
+      <h2 id={props.id}>
+        {props.title} <span class="count number">{props.count}</span>
+      </h2>
+      <span class="run-time muted">
+        <span>Ran for</span>
+        <span>{props.title === "Queued" ? "Queued" : "Started"}</span>
+      </span>
+      <span class="run-cost muted">Cost</span>
+    </div>
   );
 }
 
