@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.e2e.conftest import serving, sync_api, tab
-from tests.e2e.shop import API, FIX_TYPES, TUNE, Shop
+from tests.e2e.shop import API, FIX_TYPES, TUNE, WATCH, Shop
 from tests.e2e.test_editor import editing, file_of, node, save
 from tests.project import until
 
@@ -132,10 +132,38 @@ def test_the_runs_of_a_loop_can_be_told_apart(shop: Shop, browser):
             expect(row.locator("time")).to_have_text(re.compile(r"^\d\d:\d\d:\d\d$"))
         ids = [plain.locator(".run-id").text_content(), given.locator(".run-id").text_content()]
         assert ids[0] != ids[1]
-        page.get_by_label("Search").fill((ids[1] or "").removeprefix("#"))
-        page.keyboard.press("Enter")
+        page.get_by_label("Search").fill(ids[1] or "")
         expect(page.locator("main .run")).to_have_count(1)
         expect(page.locator("main .run .tag")).to_have_text("from=mirror")
+
+
+def test_search_while_a_run_writes(shop: Shop, browser):
+    fetched(shop)
+    shop.loop("watch", WATCH.replace('pause: "0.2"', 'pause: "0.02"'))
+    shop.ll("run", "watch", "--background")
+    with serving(shop) as server, tab(browser, server.url) as watched:
+        page = watched.page
+        ended = page.get_by_role("region", name="Ended")
+        expect(page.get_by_role("region", name="Running")).to_be_visible()
+        search = page.get_by_label("Search")
+        search.press_sequentially("mirror", delay=150)
+        expect(ended.locator(".run")).to_have_count(0)
+        expect(search).to_have_value("mirror")
+        search.fill("gave-up")
+        expect(ended.locator(".run")).to_have_count(2)
+        page.get_by_role("link", name="Clear").click()
+        expect(search).to_have_value("")
+        expect(page.get_by_role("region", name="Running")).to_be_visible()
+        shop.ll("stop", "watch")
+
+
+def test_the_whole_line_of_a_run_opens_it(shop: Shop, browser):
+    fetched(shop)
+    with serving(shop) as server, tab(browser, server.url) as watched:
+        page = watched.page
+        line = page.locator("main .run-line").first
+        line.click(position={"x": 20, "y": 10})
+        expect(page.get_by_role("heading", level=1, name="fetch")).to_be_visible()
 
 
 def test_run_a_failed_run_again_with_the_same_values(shop: Shop, browser):

@@ -112,7 +112,8 @@ def _loops(site: Site) -> list[str]:
 def _wanted(query: Query, status: str) -> Wanted | None:
     """Return whether a run matches the filters of the query; None if there are none."""
     loop, day = query.query.get("loop", ""), query.query.get("day", "")
-    words = query.query.get("text", "")[:LONGEST_TEXT].casefold().split()
+    text = query.query.get("text", "")[:LONGEST_TEXT].casefold()
+    words = [word.lstrip("#") for word in text.split()]  # the list shows an id as `#1f2e`
     first_ms = _day_start(day, query.number("zone", 0)) if day else None
     is_status = status in ("completed", "failed", "interrupted")
     if not (loop or words or is_status) and first_ms is None:

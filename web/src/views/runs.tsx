@@ -27,6 +27,9 @@ const DRAWN = 50;
 /** What arrives within this time is drawn together. */
 const TOGETHER_MS = 20;
 
+/** So long after the last key, what was typed is searched for. */
+const TYPING_MS = 200;
+
 /** How many values of a run's context are in its row. */
 const MOST_VALUES = 3;
 
@@ -35,7 +38,11 @@ export function RunsView({ filter, projects }: { filter: URLSearchParams; projec
   const values = { status: filter.get("status") ?? "", loop: filter.get("loop") ?? "", day: filter.get("day") ?? "", text: filter.get("text") ?? "" };
   const zone = -new Date().getTimezoneOffset();
   const base = { ...values, zone: values.day ? zone : "" };
-  const { data, error, reload } = useAnswer<RunList>(`/api/runs${query(base)}`);
+  const { data: answer, error, reload } = useAnswer<RunList>(`/api/runs${query(base)}`);
+  const shownLast = useRef<RunList | null>(null);
+  if (answer) shownLast.current = answer;
+  // What is shown stays until another filter has its answer.
+  const data = answer ?? (error ? null : shownLast.current);
   const [more, setMore] = useState<{ of: string; rows: RunRow[]; next: string | null } | null>(null);
   const [failure, setFailure] = useState<Failure | null>(null);
   const [fresh, setFresh] = useState<Record<string, RunRow>>({});
@@ -118,10 +125,7 @@ export function RunsView({ filter, projects }: { filter: URLSearchParams; projec
         class="filters"
         role="search"
         aria-label="Filter"
-        onSubmit={(event) => {
-          event.preventDefault();
-          (document.activeElement as HTMLElement | null)?.blur?.(); // Enter searches, as leaving the field does
-        }}
+        onSubmit={(event) => event.preventDefault()}
       >
         <label>
           <span>Status</span>
@@ -150,7 +154,7 @@ export function RunsView({ filter, projects }: { filter: URLSearchParams; projec
         </label>
         <label>
           <span>Search</span>
-          <input type="search" placeholder="name, state, ending, id" value={values.text} onChange={(event) => set("text", event.currentTarget.value.trim())} />
+          <SearchField value={values.text} onSearch={(text) => go(hrefs.runs({ ...values, text }), true)} />
         </label>
         {filtered && (
           <a class="button quiet" href={hrefs.runs()}>
@@ -203,6 +207,28 @@ export function RunsView({ filter, projects }: { filter: URLSearchParams; projec
       )}
     </>
   );
+}
+
+/** Searches while the reader types. */
+function SearchField({ value, onSearch }: { value: string; onSearch: (text: string) => void }) {
+  const [text, setText] = useState(value);
+  const asked = useRef(value);
+  const timer = useRef(0);
+  // What is typed stays, unless somebody else has changed the filter: a link, or Back.
+  useEffect(() => {
+    if (value !== asked.current) setText(value);
+    asked.current = value;
+  }, [value]);
+  useEffect(() => () => clearTimeout(timer.current), []);
+  function type(typed: string): void {
+    setText(typed);
+    clearTimeout(timer.current);
+    timer.current = window.setTimeout(() => {
+      asked.current = typed.trim();
+      onSearch(asked.current);
+    }, TYPING_MS);
+  }
+  return <input type="search" placeholder="name, state, ending, id" value={text} onInput={(event) => type(event.currentTarget.value)} />;
 }
 
 function byDay(rows: RunRow[], today: number): [string, RunRow[]][] {
