@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
+from mmap import mmap
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -90,6 +91,24 @@ class At:
             if left == 0:
                 os.write(note, _told(what, arguments).encode())
             if left == 0 or (left < 0 and self.for_good):
+                self.happens(what, arguments)
+
+        return hear
+
+
+class InChildren(At):
+    """Counts the operations of all processes that a command forks, but not its own; it happens once."""
+
+    def hook(self, place: str, note: int) -> Happens:
+        root, count = os.getpid(), mmap(-1, 8)  # the processes share it
+
+        def hear(what: str, arguments: tuple[Any, ...]) -> None:
+            if os.getpid() == root or not is_boundary(what, arguments, place):
+                return
+            number = int.from_bytes(count[:8], "big") + 1
+            count[:8] = number.to_bytes(8, "big")
+            if number == self.number:
+                os.write(note, _told(what, arguments).encode())
                 self.happens(what, arguments)
 
         return hear

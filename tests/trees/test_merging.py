@@ -69,7 +69,7 @@ def branch(tree: Tree, name: str, files: dict[str, str | None], base: str | None
     git, base = git_of(tree), base or head(tree)
     place = worktrees.place_of(root(tree), name, tree.environ)
     worktrees.add(git, root(tree), place, f"ll/{name}", base)
-    quietly(tree, "checkout-index", "--all", cwd=Path(place))
+    worktrees.check_out(git, place, base)
     for path, text in files.items():
         if text is None:
             (Path(place) / path).unlink()
@@ -188,7 +188,7 @@ def test_our_branch_follows_none_that_does_not_contain_it(tree: Tree):
 def test_without_changes_there_is_nothing_to_commit(tree: Tree):
     place = worktrees.place_of(root(tree), "x", tree.environ)
     worktrees.add(git_of(tree), root(tree), place, "ll/x", head(tree))
-    quietly(tree, "checkout-index", "--all", cwd=Path(place))
+    worktrees.check_out(git_of(tree), place, head(tree))
     assert merging.commit_changes(git_of(tree), place, "ll/x", "x") is None
 
 

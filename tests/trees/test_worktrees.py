@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 
 from little_loops.errors import StoreError, UsageError
 from little_loops.system.stops import StopFlag
-from little_loops.trees import index_locks, worktrees
+from little_loops.trees import index_locks, repository_files, worktrees
 from little_loops.trees.git import Interrupted
 from tests.trees.projects import Tree, fingerprint
 from tests.trees.test_faults import every_kill
@@ -50,6 +51,7 @@ def where(tree: Tree) -> str:
 def add(tree: Tree) -> str:
     place = where(tree)
     worktrees.add(tree.found_git(), str(tree.root), place, BRANCH, head(tree))
+    worktrees.read_commit(tree.found_git(), place, head(tree))
     return place
 
 
@@ -153,7 +155,8 @@ def filled(tree: Tree) -> Path:
 def remove(tree: Tree, *, is_stored: bool = False) -> None:
     base = tree.git("rev-parse", "main").strip()
     git = tree.found_git()
-    worktrees.remove(git, str(tree.root), where(tree), BRANCH, is_stored=is_stored, base=base)
+    worktrees.remove(git, str(tree.root), where(tree), is_stored=is_stored)
+    worktrees.delete_branches(git, str(tree.root), {BRANCH: base})
 
 
 def branches(tree: Tree) -> list[str]:
@@ -255,6 +258,24 @@ def test_a_worktree_with_another_branch_is_not_replaced(place):
     assert (there / "mine.txt").read_text() == "in no commit"
 
 
+def test_branches_that_have_other_commits_are_not_deleted(place):
+    tree = make(place)
+    git, root, base = tree.found_git(), str(tree.root), head(tree)
+    shutil.rmtree(tree.top / ".git/hooks")
+    tree.git("commit", "-qm", "more")
+    for name in ("ll/a", "ll/b", "ll/c"):
+        tree.git("branch", name, base)
+    tree.git("branch", "ll/later")
+    worktrees.delete_branches(git, root, {"ll/a": base, "ll/later": base, "ll/none": base})
+    assert branches(tree) == ["ll/b", "ll/c", "ll/later", "main"]
+    (tree.top / ".git/refs/heads/ll/b.lock").write_text("")  # somebody is changing it
+    worktrees.delete_branches(git, root, {"ll/b": base, "ll/c": base})
+    assert branches(tree) == ["ll/b", "ll/later", "main"]
+    worktrees.delete_branches(git, root, {"ll/none": base, "ll/later": base})
+    worktrees.delete_branches(git, root, {})
+    assert branches(tree) == ["ll/b", "ll/later", "main"]
+
+
 def test_commits_of_its_own_keep_the_branch(place):
     tree = make(place)
     there = filled(tree)
@@ -335,7 +356,7 @@ def test_a_worktree_whose_files_a_killed_git_was_writing_is_made_anew(place):
     git, root = tree.found_git(), str(tree.root)
     worktrees.add(git, root, there, BRANCH, head(tree), wait_s=0.1)
     assert sorted(os.listdir(there)) == [".git"]
-    worktrees.check_out(git, there)
+    worktrees.check_out(git, there, head(tree))
     assert worktrees.unsaved(git, there) == ()
     assert not (entry / "index.lock").exists()
 
@@ -392,3 +413,73 @@ def test_worktrees_that_are_added_together_are_all_there(tmp_path):
     with ThreadPoolExecutor(len(places)) as pool:
         list(pool.map(add_one, places))
     assert all(worktrees.find(tree.found_git(), root, place) for place in places)
+
+
+def test_several_names_are_looked_up_at_once(place):
+    tree = make(place)
+    git, root, commit = tree.found_git(), str(tree.root), head(tree)
+    tree.git("branch", BRANCH)
+    names = [f"refs/heads/{BRANCH}", "HEAD", "HEAD:app", "none", "with spaces", "-x", commit[:12]]
+    found = worktrees.commits_of(git, root, *names)
+    assert found == [commit, commit, None, None, None, None, commit]
+    assert found == [worktrees.commit_of(git, root, name) for name in names]
+    assert worktrees.commits_of(git, root, "HEAD", "HEAD\nHEAD") == [commit, None]
+    assert worktrees.commits_of(git, str(place), "HEAD", "x") == [None, None]  # no repository
+
+
+def with_submodule(tree: Tree) -> None:
+    """Let the project's commit have a submodule that is populated there."""
+    inner = tree.place / "inner"
+    inner.mkdir()
+    tree.git("init", "-q", cwd=inner)
+    tree.git("commit", "-qm", "inner", "--allow-empty", cwd=inner)
+    allowed = ("-c", "protocol.file.allow=always")
+    tree.git(*allowed, "submodule", "add", "-q", str(inner), "inner", cwd=tree.top)
+    tree.git("commit", "-qm", "a submodule", cwd=tree.top)
+
+
+def split(tree: Tree) -> None:
+    tree.git("update-index", "--split-index", cwd=tree.top)
+
+
+def damaged(tree: Tree) -> None:
+    (tree.top / ".git/index").unlink()
+    (tree.top / ".git/index").mkdir()
+
+
+@pytest.mark.parametrize(
+    ("change", "may"),
+    [
+        pytest.param(lambda tree: None, False, id="files only"),
+        pytest.param(with_submodule, True, id="a submodule"),
+        pytest.param(split, True, id="an index in two files"),
+        pytest.param(damaged, True, id="an index that cannot be read"),
+    ],
+)
+def test_submodules_are_noticed_without_git(place, change, may):
+    tree = make(place)
+    change(tree)
+    assert repository_files.may_have_submodules(str(tree.root)) is may
+
+
+def test_submodules_stay_empty_in_a_worktree_whatever_the_settings_say(place):
+    tree = make(place)
+    with_submodule(tree)
+    tree.git("config", "submodule.recurse", "true")
+    there, git = add(tree), tree.found_git()
+    worktrees.check_out(git, there, head(tree))
+    assert worktrees.has_submodules(git, there)
+    assert os.listdir(f"{there}/inner") == []
+    assert worktrees.unsaved(git, there) == ()
+
+
+def test_one_look_for_pipes_counts_for_a_moment(place):
+    tree = make(place)
+    root, now = str(tree.root), time.monotonic()
+    os.mkfifo(tree.top / ".git/refs/pipe")
+    repository_files.refuse_special_files(root, {str(tree.top / ".git"): now + 1000})
+    for before in ({}, {str(tree.top / ".git"): now - repository_files.LOOK_S}):
+        with pytest.raises(StoreError, match="is not a regular file"):
+            repository_files.refuse_special_files(root, before)
+        with pytest.raises(StoreError, match="is not a regular file"):  # nothing good was noted
+            repository_files.refuse_special_files(root, before)

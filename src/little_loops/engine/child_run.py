@@ -49,6 +49,7 @@ from little_loops.runs.layout import RunFiles
 from little_loops.runs.stored_run import StoredRun
 from little_loops.spending.shares import Share, begin, settle, share_name
 from little_loops.system.files import to_json
+from little_loops.system.process_tree import adopt_orphans
 from little_loops.system.stops import STOPS, StopFlag, listen
 from little_loops.templates.splice import with_data
 
@@ -91,6 +92,8 @@ def run_child(world: LocalWorld, spec: ChildSpec, pipe: int, life: int) -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
     threading.Thread(target=_stop_when_alone, args=(life,), daemon=True).start()
     outer = world.services
+    if outer.owns_process:
+        adopt_orphans()  # programs start faster then, those that prepare the child, too
     environ = {**outer.environ, **nested_in(spec.parent.run, nesting(outer.environ))}
     services = Services(
         environ,

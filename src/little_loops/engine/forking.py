@@ -275,6 +275,7 @@ class _ForkMaker:
         """Add a worktree with the files of the tree, on a branch that begins at the commit."""
         request, git, project = self._request, self._store.git, self._store.project
         worktrees.add(git, project, self._top, self._branch, commit)
+        worktrees.read_commit(git, self._top, commit)
         worktrees.check_out_around(git, self._top, self._rules.prefix)
         tree = request.tree
         lay_out(

@@ -109,7 +109,7 @@ def _remove(root: str, each: KeptWorktree, environ: Mapping[str, str]) -> bool:
     if each.is_needed or each.unsaved or each.branch is None:
         return False
     try:
-        worktrees.remove(_git(root, environ), root, each.path, each.branch)
+        worktrees.remove(_git(root, environ), root, each.path)
     except (StoreError, UsageError):
         return False
     return True

@@ -214,7 +214,7 @@ def _landed(
     command = f"git merge {name}"
     match found:
         case merging.Landed():
-            worktrees.delete_branch(git, project, name, train.tip)
+            worktrees.delete_branches(git, project, {name: train.tip})
             return LandingTried(now, ended=ended)
         case merging.Moved():
             return LandingTried(now, found.head, command=command, ended=ended)

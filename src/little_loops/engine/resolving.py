@@ -52,8 +52,9 @@ def lay_out(git: Git, place: WorktreePlace, commit: str) -> None:
         return
     unlock_index(git, place.path)  # the worktree is not created again: it has what `setup` made
     worktrees.add(git, place.origin, place.path, place.branch, commit)
+    worktrees.read_commit(git, place.path, commit)
     tree = merging.tree_with_conflicts(git, place.path, merges.base, merges.tip, commit)
-    words = [*worktrees.WHOLE, "read-tree", "--reset", "-u", tree]
+    words = [*worktrees.WHOLE, *worktrees.REPLACE_FILES, tree]
     worktrees.run_git(git, place.path, words, "check out the merged files")
 
 

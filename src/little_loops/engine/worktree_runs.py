@@ -41,7 +41,7 @@ from little_loops.trees import merging, worktrees
 from little_loops.trees.bringing import bring, still_the_same
 from little_loops.trees.copy_plan import CopyRoot
 from little_loops.trees.git import Git, Interrupted, find_git
-from little_loops.trees.rules import find_repository
+from little_loops.trees.rules import find_repository, locate
 from little_loops.trees.worktree_records import WorktreeRecord, reserve
 
 LONGEST_NAME = 80
@@ -117,29 +117,34 @@ def choose_place(
     project. Raises `UsageError` without a git repository, or if git is too old.
     """
     try:
-        git = find_git(root, environ)
+        git = find_git(root, environ).for_one_task()
         merging.check_git(git)
-        repository = find_repository(git, origin)
+        repository = locate(git, origin)
         if repository is None:
             raise UsageError(
                 "a worktree needs a git repository", "run `git init` and commit something first"
             )
-        if repository.head is None:
-            raise UsageError("a worktree needs a commit to begin with", "commit something first")
         branch = _free_branch(git, origin, f"ll/{_part(loop)}/{run}/{_part(name)}")
         path = worktrees.place_of(root, f"{run}-{branch.rpartition('/')[2]}", environ)
         record = reserve(git, path, WorktreeRecord(run, owner, branch, origin))
     except StoreError as error:
         raise UsageError(f"cannot make a worktree: {error.message}", error.help) from error
-    place = os.path.join(path, repository.prefix).rstrip("/")
+    _, prefix, _ = repository
+    place = os.path.join(path, prefix).rstrip("/")
     return WorktreePlace(path, place, branch, origin, record.number)
 
 
 def _free_branch(git: Git, project: str, name: str) -> str:
-    """Return the name for a branch: a state that runs again makes new ones."""
-    names = (name, *(f"{name}-{number}" for number in range(2, 1000)))
+    """Return the name for a branch: a state that runs again makes new ones. Raises `UsageError` if
+    there is no commit at all."""
     heads = worktrees.HEADS
-    return next(each for each in names if worktrees.commit_of(git, project, heads + each) is None)
+    head, taken = worktrees.commits_of(git, project, "HEAD", heads + name)
+    if head is None:
+        raise UsageError("a worktree needs a commit to begin with", "commit something first")
+    if taken is None:
+        return name
+    others = (f"{name}-{number}" for number in range(2, 1000))
+    return next(each for each in others if worktrees.commit_of(git, project, heads + each) is None)
 
 
 def _part(text: str) -> str:
@@ -173,7 +178,9 @@ def attempt(
 
 
 def git_of(world: LocalWorld) -> Git:
-    return find_git(world.own_request().root, world.services.environ, world.services.stop)
+    """Return git for one piece of work."""
+    root, services = world.own_request().root, world.services
+    return find_git(root, services.environ, services.stop).for_one_task()
 
 
 # ── preparing ──────────────────────────────────────────────────────────────────────────────────
@@ -194,7 +201,7 @@ def _prepare(world: LocalWorld, run: LoopState, command: PrepareWorktree) -> Hap
         lay_out(git, place, base)
     else:
         worktrees.add(git, place.origin, place.path, place.branch, base)
-        worktrees.check_out(git, place.path)
+        worktrees.check_out(git, place.path, base)
     os.makedirs(place.project, exist_ok=True)  # nothing in it may be committed yet
     missing = bring(git, place.root, worktree.copy, worktree.link)
     if worktree.setup is not None:
@@ -217,13 +224,13 @@ def own_place(world: LocalWorld) -> WorktreePlace:
 def base_commit(git: Git, project: str, from_: str, branch: str | None, run: LoopState) -> str:
     """Return the commit that a worktree begins at: that of its branch, if a killed call has made
     it. Raises `StoreError` if there is no such commit."""
-    made = None if branch is None else worktrees.commit_of(git, project, worktrees.HEADS + branch)
-    if made is not None:
-        return made
+    own = [] if branch is None else [worktrees.HEADS + branch]
+    *made, commit = worktrees.commits_of(git, project, *own, from_)
+    if made and made[0] is not None:
+        return made[0]
     if from_ == WORKING_TREE:
         message = commit_message("Uncommitted changes", run.loop, run.run)
         return merging.working_tree_commit(git, project, message)
-    commit = worktrees.commit_of(git, project, from_)
     if commit is None:
         find_repository(git, project)  # if git refuses to work here, that is the reason
         raise StoreError(f"`from`: there is no commit `{from_}`", "name a commit or a branch")
@@ -341,15 +348,22 @@ def clear(world: LocalWorld, run: LoopState, command: ClearWorktrees) -> Happeni
 
     def do() -> Happening:
         git = git_of(world)
-        removed, kept = [], []
+        removed: list[str] = []
+        kept: list[str] = []
+        expendable: dict[str, str] = {}
         for name in (*command.branches, *command.kept):
             place = place_of_branch(world, command.children, name)
-            if place is None or not os.path.lexists(place.path):
+            if place is None:
                 continue
-            if name in command.branches and _remove(git, world, run, place, command, name):
-                removed.append(place.path)
-            else:
-                kept.append(place.path)
+            is_due = name in command.branches
+            if os.path.lexists(place.path):
+                is_gone = is_due and _remove(git, world, run, place, command)
+                (removed if is_gone else kept).append(place.path)
+            # A killed call may have removed the worktree, but not the branch.
+            if is_due and not os.path.lexists(place.path):
+                commit = _landed(world, run, command.children, name) or _base(run)
+                expendable |= {} if commit is None else {place.branch: commit}
+        worktrees.delete_branches(git, world.own_request().root, expendable)
         return WorktreesGone(world.clock.now(), tuple(removed), tuple(kept), command.ended)
 
     return attempt(world, do, command.ended)
@@ -371,17 +385,14 @@ def _remove(
     run: LoopState,
     place: WorktreePlace,
     command: ClearWorktrees,
-    name: str,
 ) -> bool:
-    """Remove a worktree, and its branch if that has been merged, or has no commit of its own.
-    Return False if it has content that is not committed."""
+    """Remove a worktree. Return False if it has content that is not committed."""
     own, state = world.loop.worktree, world.loop.states[run.current_state]
     try:
         if command.save:
             settings = own if command.children is None else worktree_of(state)
             commit_leftovers(git, place, settings)
-        expendable = _landed(world, run, command.children, name) or _base(run)
-        worktrees.remove(git, place.origin, place.path, place.branch, base=expendable)
+        worktrees.remove(git, place.origin, place.path)
     except (StoreError, UsageError):
         return False
     return True

@@ -376,9 +376,11 @@ _adopter: int | None = None
 
 
 def adopt_orphans() -> None:
-    """Make orphans of our actions our children from now on; call it once, after any fork. Has no
-    effect except on Linux."""
+    """Make orphans of our actions our children from now on, after any fork. Has no effect except on
+    Linux."""
     global _adopter  # noqa: PLW0603 - stands for a flag of the process itself
+    if is_adopting():
+        return
     if sys.platform == "linux" and _prctl(_PR_SET_CHILD_SUBREAPER, 1) == 0:
         _adopter = os.getpid()
 

@@ -113,12 +113,19 @@ class Git(NamedTuple):
     urgent: StopFlag | None = None
     own_index: str | None = None
     """A file to use instead of the user's index, when the repository is changed."""
+    looked: dict[str, float] | None = None
+    """When each repository was last searched for pipes (`refuse_special_files`); None searches it
+    again for each process."""
 
     def bounded(self, deadline_s: float | None, stop: StopFlag | None = None) -> Git:
         """Return a copy that must finish within `deadline_s`, and that also ends when `stop`, if
         given, is requested. None sets no common deadline."""
         ends_at = None if deadline_s is None else time.monotonic() + deadline_s
         return self._replace(ends_at=ends_at, stop=stop or self.stop)
+
+    def for_one_task(self) -> Git:
+        """Return a copy for a few processes in a row, for which one look at the repository counts."""
+        return self._replace(looked={})
 
     def check(self) -> None:
         """Raise `Interrupted` if the deadline has passed or a stop was requested."""
@@ -140,20 +147,20 @@ class Git(NamedTuple):
         env = {"PATH": self.environ.get("PATH", os.defpath), **STORE_VARIABLES}
         return self._run([self.program, f"--git-dir={git_dir}", *words], env, stdin, sink)
 
-    def read(self, directory: str, words: Sequence[str]) -> GitOutput:
+    def read(self, directory: str, words: Sequence[str], stdin: bytes = b"") -> GitOutput:
         """Run a reading git command in the user's repository, with the user's configuration.
 
         A failure of git is an answer with its exit code. Raises `StoreError` if git would wait for
         a pipe, or takes longer than `READING_S`; else `Interrupted` or `StoreError` like `_run`.
         """
-        refuse_special_files(directory)
+        refuse_special_files(directory, self.looked)
         argv = [self.program, "-C", directory, *READING_OPTIONS, *words]
         env = self._users_variables() | {"GIT_OPTIONAL_LOCKS": "0"}
         ends_at = time.monotonic() + READING_S
         if self.ends_at is not None and self.ends_at <= ends_at:
-            return self._run(argv, env, b"", None)
+            return self._run(argv, env, stdin, None)
         try:
-            return self._replace(ends_at=ends_at)._run(argv, env, b"", None)
+            return self._replace(ends_at=ends_at)._run(argv, env, stdin, None)
         except Interrupted as cut:
             if cut.by == "stop":
                 raise
@@ -168,7 +175,7 @@ class Git(NamedTuple):
         A failure of git is an answer with its exit code. Raises `StoreError` if git would wait for
         a pipe; else `Interrupted` or `StoreError` like `_run`.
         """
-        refuse_special_files(directory)
+        refuse_special_files(directory, self.looked)
         argv = [self.program, "-C", directory, *CHANGING_OPTIONS, *words]
         own = {} if self.own_index is None else {"GIT_INDEX_FILE": self.own_index}
         return self._run(argv, self._users_variables() | own, stdin, None)
@@ -182,7 +189,7 @@ class Git(NamedTuple):
         A failure of git is an answer with its exit code. Raises `StoreError` if git would wait for
         a pipe; else `Interrupted` or `StoreError` like `_run`.
         """
-        refuse_special_files(directory)
+        refuse_special_files(directory, self.looked)
         argv = [self.program, "-C", directory, *CHANGING_OPTIONS, *words]
         return self._run(argv, {**self._users_variables(), **variables}, stdin, None)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from collections.abc import Iterator
 
 from little_loops.errors import StoreError
@@ -21,9 +22,17 @@ GIT = ".git"
 GIT_FILE = b"gitdir: "
 COMMON = "commondir"
 MAX_POINTER_BYTES = 4096
+MAX_INDEX_BYTES = 16 << 20
+SUBMODULE = (0o160000).to_bytes(4, "big")
+"""The mode of a submodule in an index."""
+PARTIAL = (b"link", b"sdir")
+"""The names of the parts of an index which say that entries are elsewhere (split index), or that one
+stands for a whole directory (sparse index)."""
 WORK_TREE_FILES = (".gitignore", ".gitattributes", ".gitmodules", ".mailmap")
 NOT_READ = frozenset(("annex", "hooks", "lfs", "logs", "modules", "rr-cache", "worktrees"))
 """Directories of a repository in which git reads nothing for the commands that we run."""
+LOOK_S = 0.25
+"""For how long one look at a repository counts, within one piece of work: git takes milliseconds."""
 REMOVE = "remove it, because git would block on it forever"
 HELP = f"{REMOVE}; then run `git fsck` to see what is missing"
 
@@ -42,19 +51,40 @@ def repository_of(root: str) -> str | None:
 def lock_of_index(directory: str) -> str | None:
     """Return the file that exists while a git changes the index of a work tree; None without a
     repository. No git is asked, because this is looked up for each worktree."""
-    top = repository_of(directory)
-    found = None if top is None else next(_git_directories(os.path.join(top, GIT)), None)
+    found = _own_directory(directory)
     return None if found is None else os.path.join(found, "index.lock")
 
 
-def refuse_special_files(directory: str) -> None:
+def may_have_submodules(directory: str) -> bool:
+    """Return whether the index of a work tree may have submodules: only if it has the bytes of their
+    mode, or a part of it is in another file or left out."""
+    found = _own_directory(directory)
+    try:
+        index = b"" if found is None else read_plain(os.path.join(found, "index"), MAX_INDEX_BYTES)
+    except OSError:
+        return True
+    return len(index) == MAX_INDEX_BYTES or any(each in index for each in (SUBMODULE, *PARTIAL))
+
+
+def _own_directory(directory: str) -> str | None:
+    """Return the directory in which git keeps the index of a work tree; None without a
+    repository."""
+    top = repository_of(directory)
+    return None if top is None else next(_git_directories(os.path.join(top, GIT)), None)
+
+
+def refuse_special_files(directory: str, looked: dict[str, float] | None = None) -> None:
     """Raise `StoreError` if the repository of a directory has a pipe, socket or device where git
-    expects a file; do nothing if there is no repository."""
-    for path in _special_files(directory):
+    expects a file; do nothing if there is no repository.
+
+    `looked` says when each directory of a repository was last found to have none, by
+    `time.monotonic`; it is not searched again for `LOOK_S`.
+    """
+    for path in _special_files(directory, {} if looked is None else looked):
         raise StoreError(f"`{path}` is not a regular file", HELP)
 
 
-def _special_files(directory: str) -> Iterator[str]:
+def _special_files(directory: str, looked: dict[str, float]) -> Iterator[str]:
     """Yield the special files that git may open when it runs in a directory."""
     top = repository_of(directory)
     if top is None:
@@ -63,7 +93,10 @@ def _special_files(directory: str) -> Iterator[str]:
         paths = (os.path.join(folder, name) for name in WORK_TREE_FILES)
         yield from (path for path in paths if _is_special(path))
     for folder in _git_directories(os.path.join(top, GIT)):
-        yield from _special_below(folder, NOT_READ)
+        now = time.monotonic()
+        if now - looked.get(folder, -LOOK_S) >= LOOK_S:
+            yield from _special_below(folder, NOT_READ)
+            looked[folder] = now
 
 
 def _git_directories(git: str) -> Iterator[str]:

@@ -229,6 +229,13 @@ def find_repository(git: Git, project: str) -> Repository | None:
 
     Raises `StoreError` if git cannot be used there, `Interrupted` on a stop.
     """
+    found = locate(git, project)
+    return None if found is None else Repository(*found, head_of(git, project))
+
+
+def locate(git: Git, project: str) -> tuple[str, str, str] | None:
+    """Return the top of the repository that contains the project, the project's prefix in it, and
+    its file of excluded paths; None if there is no repository. Raises like `find_repository`."""
     words = ("--is-inside-work-tree", "--show-toplevel", "--show-prefix")
     answer = git.read(project, ["rev-parse", *words, "--git-path", "info/exclude"])
     lines = os.fsdecode(answer.out).split("\n")
@@ -236,8 +243,7 @@ def find_repository(git: Git, project: str) -> Repository | None:
         if answer.code == 0 or "not a git repository" in answer.complaint:
             return None
         raise StoreError(f"git cannot be used here: {answer.complaint}")
-    exclude = os.path.join(project, lines[3])
-    return Repository(lines[1], lines[2], exclude, head_of(git, project))
+    return lines[1], lines[2], os.path.join(project, lines[3])
 
 
 def repository_around(git: Git, project: str) -> Repository:

@@ -34,7 +34,7 @@ from little_loops.trees.git import Git, GitOutput, is_inside
 from little_loops.trees.index_locks import WAIT_S, wait_until_gone
 from little_loops.trees.placing import OpenDirectory
 from little_loops.trees.python_paths import WORKTREES
-from little_loops.trees.repository_files import lock_of_index
+from little_loops.trees.repository_files import lock_of_index, may_have_submodules
 from little_loops.trees.rules import GITLINK
 from little_loops.trees.worktree_records import forget
 
@@ -44,6 +44,8 @@ NO_BRANCH = b"## HEAD (no branch)"
 """What `git status` says of a detached HEAD."""
 # `read-tree` would leave out what a sparse checkout leaves out.
 WHOLE = ("-c", "core.sparseCheckout=false")
+# Submodules stay empty, whatever the user's settings say.
+REPLACE_FILES = ("read-tree", "--reset", "-u", "--no-recurse-submodules")
 
 
 class GitWorktree(NamedTuple):
@@ -71,7 +73,8 @@ def place_of(project: str, id: str, environ: Mapping[str, str]) -> str:
 def add(
     git: Git, project: str, place: str, branch: str, commit: str, wait_s: float = WAIT_S
 ) -> None:
-    """Add a worktree at `place` on the new branch, at the commit: with its index, without files.
+    """Add a worktree at `place` on the new branch, at the commit: without files, and without an
+    index unless it is already there.
 
     If it is already there, do nothing; what a killed call left is removed first. So is a worktree
     whose index is still locked after `wait_s`: a killed git was writing its files. Raises
@@ -92,7 +95,6 @@ def add(
             # Forced twice, because a killed call may have left a locked entry for this place.
             words = ["worktree", "add", "--quiet", "--force", "--force", "--no-checkout"]
             run_git(git, project, [*words, place, branch], "add a worktree")
-    run_git(git, place, [*WHOLE, "read-tree", commit], "read the commit")
 
 
 def _lock_of(place: str) -> str:
@@ -193,6 +195,19 @@ def commit_of(git: Git, project: str, name: str) -> str | None:
     return answer.out.decode("ascii", "replace").strip() if answer.code == 0 else None
 
 
+def commits_of(git: Git, project: str, *names: str) -> list[str | None]:
+    """Return what `commit_of` would return for each name, with a single process."""
+    asked = "".join(f"{name}^{{commit}}\n" for name in names)
+    if asked.count("\n") > len(names):  # one name has several lines
+        return [commit_of(git, project, name) for name in names]
+    words = ["cat-file", "--batch-check=%(objectname) %(objecttype)"]
+    answer = git.read(project, words, os.fsencode(asked))
+    if answer.code != 0:
+        return [None] * len(names)
+    lines = (line.split(" ") for line in answer.out.decode("utf-8", "replace").splitlines())
+    return [found[0] if found[1:] == ["commit"] else None for found in lines]
+
+
 def check_out_around(git: Git, place: str, prefix: str) -> None:
     """Write the files of a worktree's commit that are outside `prefix` (`a/b/`); with an empty
     prefix, none. Git applies the user's filters. Raises `StoreError`."""
@@ -205,11 +220,15 @@ def check_out_around(git: Git, place: str, prefix: str) -> None:
     run_git(git, place, words, "check out the files", b"".join(name + b"\0" for name in names))
 
 
-def check_out(git: Git, place: str) -> None:
-    """Write all files of a worktree's index, and note there how they are, so that `git status` is
-    fast. Git applies the user's filters. Raises `StoreError`."""
-    words = ["checkout-index", "--quiet", "--force", "--index", "--all"]
-    run_git(git, place, words, "check out the files")
+def check_out(git: Git, place: str, commit: str) -> None:
+    """Write all files of a commit into a worktree that was just added, and its index. Git applies
+    the user's filters. Raises `StoreError`."""
+    run_git(git, place, [*WHOLE, *REPLACE_FILES, commit], "check out the files")
+
+
+def read_commit(git: Git, place: str, commit: str) -> None:
+    """Write the index of a worktree as in a commit, and none of its files. Raises `StoreError`."""
+    run_git(git, place, [*WHOLE, "read-tree", commit], "read the commit")
 
 
 def has_submodules(git: Git, place: str) -> bool:
@@ -219,6 +238,8 @@ def has_submodules(git: Git, place: str) -> bool:
 
 def _submodules(git: Git, place: str) -> list[str]:
     """Return the submodules in the index of a worktree, from its top."""
+    if not may_have_submodules(place):
+        return []  # asking git would take longer than everything else about most worktrees
     answer = git.read(place, ["ls-files", "-z", "--stage"])
     lines = [line for line in answer.out.split(b"\0") if line.startswith(GITLINK)]
     return [os.fsdecode(line.partition(b"\t")[2]) for line in lines]
@@ -302,16 +323,8 @@ def _repositories_with_commits(git: Git, place: str) -> list[str]:
     return found
 
 
-def remove(
-    git: Git,
-    project: str,
-    place: str,
-    branch: str,
-    *,
-    is_stored: bool = False,
-    base: str | None = None,
-) -> None:
-    """Remove a worktree. Its branch stays, unless it is still at the commit `base`.
+def remove(git: Git, project: str, place: str, *, is_stored: bool = False) -> None:
+    """Remove a worktree. Its branch stays.
 
     `is_stored` says that its current content is in the store. Otherwise raises `UsageError` if it
     has files that are not committed. If it is already gone, only what is left of it is removed.
@@ -336,13 +349,26 @@ def remove(
             run_git(git, project, words, "remove the worktree")
     _delete(place + REMOVED)
     forget(place)
-    if base is not None:
-        delete_branch(git, project, branch, base)  # not if it has commits of its own
 
 
-def delete_branch(git: Git, project: str, branch: str, commit: str) -> None:
-    """Delete a branch of ours, if it is still at that commit."""
-    git.change(project, ["update-ref", "-d", HEADS + branch, commit])
+def delete_branches(git: Git, project: str, commits: Mapping[str, str]) -> None:
+    """Delete branches of ours that are still at these commits, by their names."""
+    refs = {HEADS + branch: commit for branch, commit in commits.items()}
+    if len(refs) > 1 and _delete_at_once(git, project, refs):
+        return
+    for ref, commit in refs.items():
+        git.change(project, ["update-ref", "-d", ref, commit])
+
+
+def _delete_at_once(git: Git, project: str, refs: Mapping[str, str]) -> bool:
+    """Delete the refs that are at these commits; return False if git could not, because one of them
+    has just been changed."""
+    words = ["for-each-ref", "--format=%(refname) %(objectname)", *refs]
+    lines = os.fsdecode(git.read(project, words).out).splitlines()
+    found = (line.split(" ") for line in lines)
+    still = [f"delete {ref} {commit}\n" for ref, commit in found if refs.get(ref) == commit]
+    text = os.fsencode("".join(still))
+    return not still or git.change(project, ["update-ref", "--stdin"], text).code == 0
 
 
 def delete_directory(path: str) -> None:
