@@ -24,8 +24,8 @@ TASKS = """\
 1. A run of `deploy` did not end well. Why did it stop?
 2. What did the last run of `fix-types` cost?
 3. `speed-up` has stopped before it was done. Let it continue.
-4. What did the third turn of the agent in `fix-types` change?
-5. Let the state `smoke` of the loop `deploy` be tried again, up to three times, before it counts as failed.
+4. What did the agent change the third time that it ran in `fix-types`?
+5. Let the state `smoke` of the loop `deploy` be tried up to three times in all, before it counts as failed.
 """
 LOOPS = {
     "fix-types": """\
@@ -61,6 +61,7 @@ states:
     "speed-up": """\
 name: speed-up
 description: Make the search faster, down to 100 ms
+scope: [value]
 paradigm: convergence
 check: ./measure.sh
 toward: 100

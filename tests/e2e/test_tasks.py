@@ -241,7 +241,7 @@ def test_a_chart_shows_the_target_that_the_loop_was_started_with(shop: Shop, bro
         page.get_by_role("link", name="tune", exact=True).first.click()
         chart = page.get_by_role("img", name=re.compile("Measured value: 340 at first"))
         expect(chart).to_contain_text("target 120")
-        expect(chart).to_contain_text("iteration")
+        expect(chart).to_contain_text("measurement")
 
 
 def test_fork_a_run_and_undo_it(shop: Shop, browser):

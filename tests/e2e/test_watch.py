@@ -48,6 +48,15 @@ def test_start_a_loop_and_watch_it_end(shop: Shop, browser):
         assert "token" not in page.url
 
 
+def test_where_the_kernel_reports_no_changes_the_page_polls(shop: Shop, browser):
+    shop.loop("quick", QUICK)
+    with serving(shop, "--poll") as server, tab(browser, server.url) as watched:
+        page = watched.page
+        expect(page.locator(".connection")).to_contain_text("polling")
+        shop.ll("run", "quick")
+        expect(page.locator("main .run")).to_contain_text("completed")
+
+
 def test_stop_and_resume(shop: Shop, browser):
     shop.loop("watch", WATCH)
     with serving(shop) as server, tab(browser, server.url) as watched:

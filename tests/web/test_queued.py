@@ -86,6 +86,10 @@ def test_the_page_of_a_queued_resume_shows_what_the_run_did_before(project):
         assert [state["name"] for state in machine["states"]] == ["check", "done"]
         steps = server.get("/api/runs/limited/steps").json["steps"]
         assert len(steps) == before["steps"] > 0
+        timeline = server.get("/api/runs/limited/timeline").json
+        *_, wait = timeline["marks"]
+        assert (wait["kind"], wait["text"], wait["step"]) == ("wait", "queued", len(steps))
+        assert (wait["at_ms"], wait["until_ms"]) == (detail["run"]["queued_ms"], timeline["to_ms"])
 
 
 def test_a_new_run_that_is_queued_shows_nothing_of_another(project):

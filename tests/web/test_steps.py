@@ -158,6 +158,12 @@ def test_a_row_names_the_branches_that_failed(project):
         assert server.get("/api/runs/review/machine").json["machine"]["states"][0]["action"] == (
             "for each word of 3 items"
         )
+        rows = server.get("/api/runs/review/timeline").json["rows"]
+        assert [(row["name"], row["kind"], row["state"]) for row in rows] == [
+            ("each", "state", "each"),
+            *((f"each/{name}", "branch", "each") for name in ("good", "bad", "worse")),
+            ("broken", "state", "broken"),
+        ]
 
 
 def test_a_row_names_the_limit_and_what_failed_last(project):
@@ -168,6 +174,15 @@ def test_a_row_names_the_limit_and_what_failed_last(project):
         assert row["word"] == "iteration limit"
         assert row["error"].startswith("it reached its iteration limit in `")
         assert row["error"].endswith("; `check` exited with 1: expected 1.20")
+
+
+def test_a_row_says_where_a_run_was_interrupted(project):
+    project.loop("holds", HOLDS)
+    assert project.ll("run", "holds", "--background").returncode == 0
+    until(lambda: project.has_event("holds", "action_start"), "action under way")
+    project.ll("stop", "holds")
+    with serving(project) as server:
+        assert row_of(server, "holds")["error"] == "it was stopped in `work`"
 
 
 def test_an_answer_that_could_not_continue_the_run_is_stored_and_the_run_can_be_resumed(project):

@@ -293,7 +293,7 @@ export type Status =
   | "awaiting_continuation" | "needs_review" | "queued" | "damaged" | "newer";
 export type Group = "waiting" | "running" | "queued" | "ended";
 /** Never show it by colour alone. */
-export type Tone = "good" | "bad" | "warn" | "running" | "waiting" | "none";
+export type Tone = "good" | "bad" | "warn" | "running" | "waiting" | "queued" | "none";
 
 /** GET /api/runs/RUN */
 export interface RunDetail {
@@ -485,6 +485,7 @@ export interface Timeline {
 }
 export interface TimelineRow {
   name: string; // a state, or "state/branch"
+  state: string;
   kind: "state" | "branch";
   bars: TimelineBar[];
 }

@@ -39,6 +39,10 @@ class WebArgs(
     )
     edit: bool = flag("let the page change loop files")
     read_only: bool = flag("do not let the page change or start anything")
+    poll: bool = flag(
+        "look for changes four times a second while a page is open; for a network file "
+        "system, on which the kernel does not report them"
+    )
     no_open: bool = flag("do not open a browser")
     host: str | None = value(hidden=True)
 
@@ -71,7 +75,8 @@ def main(argv: Sequence[str]) -> int:
         return path
 
     with suppress(KeyboardInterrupt):
-        serve(Options(roots, args.port, args.edit, args.read_only), os.environ, announce)
+        options = Options(roots, args.port, args.edit, args.read_only)
+        serve(options._replace(live="polling") if args.poll else options, os.environ, announce)
     return OK
 
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 
 from little_loops import __version__
 from little_loops.light_typing import TYPE_CHECKING, Any
-from little_loops.system.watching import KIND
 from little_loops.web.abilities import can_create
 from little_loops.web.questions import Query, Question
 
@@ -25,7 +24,7 @@ def about(site: Site, _: Query) -> Mapping[str, Any]:
         "version": __version__,
         "read_only": site.policy.read_only,
         "edit": site.policy.edit,
-        "live": KIND,
+        "live": site.live,
         "projects": [
             {"key": each.key, "name": os.path.basename(each.root), "path": each.root}
             for each in site.projects

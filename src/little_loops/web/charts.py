@@ -42,8 +42,8 @@ from little_loops.terminal.summaries import money
 from little_loops.web.keys import run_key
 from little_loops.web.kinds import MarkKind, Tone
 from little_loops.web.questions import Query, Question
-from little_loops.web.rows import tone_of
-from little_loops.web.steps import by_step, step_rows, window_of
+from little_loops.web.rows import queued_ms, tone_of
+from little_loops.web.steps import Window, by_step, step_rows, window_of
 
 if TYPE_CHECKING:
     from little_loops.web.site import Project, Site
@@ -71,14 +71,13 @@ def timeline(site: Site, query: Query) -> Mapping[str, Any]:
     window = window_of(project, view, query, STEPS, MOST_STEPS)
     entries, machine = window.entries, project.runs.machine(view)
     is_last = window.last == window.total
-    rows = _bars(entries, machine)
-    rows |= _branches(project, view, entries)
+    rows = _below_their_states(_bars(entries, machine), _branches(project, view, entries))
     begins = entries[0].wall_ms if entries else view.started_ms
     ends = now_ms() if view.is_alive and is_last else entries[-1].wall_ms if entries else begins
     return {
         "schema": 1,
-        "rows": list(rows.values()),
-        "marks": list(_marks(entries)),
+        "rows": rows,
+        "marks": [*_marks(entries), *(_in_queue(view, window, ends) if is_last else ())],
         "from_ms": begins,
         "to_ms": ends,
         "first": window.first,
@@ -92,7 +91,8 @@ def _bars(entries: Sequence[Entry], machine: FSMLoop | None) -> dict[str, dict[s
     rows: dict[str, dict[str, Any]] = {}
     groups = by_step(entries)
     for step in step_rows(entries, machine):
-        found = rows.setdefault(step["state"], {"name": step["state"], "kind": "state", "bars": []})
+        name = step["state"]
+        found = rows.setdefault(name, {"name": name, "kind": "state", "state": name, "bars": []})
         begins = step["started_ms"]
         for pause in _pauses(groups[step["step"]]):
             bar = _bar(step, begins, pause.from_ms)
@@ -172,8 +172,8 @@ def _branches(
                     key = run_key(project.key, view.files, path)
                     bar: dict[str, Any] = {"step": number, "from_ms": entry.wall_ms, "to_ms": None}
                     bar |= {"verdict": None, "tone": "running", "cost_usd": 0, "key": key}
-                    row = rows.setdefault(name, {"name": name, "kind": "branch", "bars": []})
-                    row["bars"].append(bar)
+                    row = {"name": name, "kind": "branch", "state": state, "bars": []}
+                    rows.setdefault(name, row)["bars"].append(bar)
                 case ChildEnd(state=state, child=child) as end:
                     name = child if child == state else f"{state}/{child}"
                     if name in rows:
@@ -181,6 +181,15 @@ def _branches(
                 case _:
                     continue
     return rows
+
+
+def _below_their_states(
+    states: Mapping[str, dict[str, Any]], branches: Mapping[str, dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return the rows of the states, each followed by those of its branches."""
+    order = {name: place for place, name in enumerate(states)}
+    rows = {**states, **branches}.values()
+    return sorted(rows, key=lambda row: (order[row["state"]], row["kind"] == "branch"))
 
 
 def _end_bar(bar: dict[str, Any], entry: Entry, end: ChildEnd) -> None:
@@ -207,6 +216,14 @@ def _marks(entries: Sequence[Entry]) -> Iterator[dict[str, Any]]:
                 "state": state,
                 "text": visible(text),
             }
+
+
+def _in_queue(view: RunView, window: Window, until_ms: int) -> Iterator[dict[str, Any]]:
+    """Yield since when a run is queued."""
+    since_ms = queued_ms(view)
+    if since_ms is not None:
+        mark = {"kind": "wait", "at_ms": since_ms, "until_ms": until_ms}
+        yield mark | {"step": window.last, "state": None, "text": "queued"}
 
 
 def _mark(entry: Entry) -> tuple[MarkKind, str, int | None] | None:

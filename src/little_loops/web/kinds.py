@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from little_loops.light_typing import Literal
 
-Tone = Literal["good", "bad", "warn", "running", "waiting", "none"]
+Tone = Literal["good", "bad", "warn", "running", "waiting", "queued", "none"]
 Group = Literal["waiting", "running", "queued", "ended"]
 StateKind = Literal["shell", "agent", "builtin", "loop", "branches", "decision", "terminal"]
 MarkKind = Literal[

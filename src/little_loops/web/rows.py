@@ -9,7 +9,7 @@ from little_loops.fsm.events import ActionComplete, ChildEnd, ChildrenJoined, En
 from little_loops.fsm.gates import open_gate
 from little_loops.fsm.limit_kinds import BY_REASON
 from little_loops.fsm.schema import FSMLoop
-from little_loops.fsm.state import UNFINISHED
+from little_loops.fsm.state import FORK, UNFINISHED
 from little_loops.fsm.timestamps import wall_ms_of
 from little_loops.light_typing import TYPE_CHECKING, Any
 from little_loops.reporting.escape import visible
@@ -62,7 +62,7 @@ def row(
     loop = (project.loops.by_name() if loops is None else loops).get(view.loop)
     is_queued = view.status == "queued"
     texts, group = project.runs.texts(view), group_of(view)
-    tone: Tone = "waiting" if group == "waiting" else sign_name(view)
+    tone: Tone = group if group in ("waiting", "queued") else sign_name(view)
     answer = project.runs.answer(view)
     gate = None if summary is None or view.is_alive or answer else open_gate(summary)
     return {
@@ -82,7 +82,7 @@ def row(
         "iteration": summary.iteration if summary else None,
         "max_iterations": None if machine is None else limits(view, machine)["max_iterations"],
         "started_ms": view.started_ms,
-        "queued_ms": _queued_ms(view),
+        "queued_ms": queued_ms(view),
         "updated_ms": view.updated_ms,
         "duration_ms": view.ran_ms(now),
         "at_ms": now,
@@ -140,7 +140,8 @@ def _error(project: Project, view: RunView, text: str | None) -> str | None:
     if view.status == "queued":
         return _waits_for(project, view)
     if view.summary is None or view.status != "failed":
-        return None if text == view.reason else text
+        shown = None if text == view.reason else text
+        return shown or _interruption(view)
     state, failed = view.summary.current_state, _last_failure(project, view)
     if view.reason in BY_REASON:
         reached = f"it reached its {page_word(view)} in `{state}`"
@@ -151,6 +152,16 @@ def _error(project: Project, view: RunView, text: str | None) -> str | None:
     if failed is not None and (text is None or text == view.reason or text.startswith("exit ")):
         return failed
     return None if text == view.reason else text
+
+
+def _interruption(view: RunView) -> str | None:
+    """Return where a run was interrupted; None if it was not, or has not begun."""
+    if view.status != "interrupted" or view.summary is None or view.reason == FORK:
+        return None
+    state = view.summary.current_state
+    return (
+        f"its process is gone, in `{state}`" if view.is_crashed else f"it was stopped in `{state}`"
+    )
 
 
 def _waits_for(project: Project, view: RunView) -> str | None:
@@ -168,7 +179,7 @@ def _waits_for(project: Project, view: RunView) -> str | None:
             return f"it waits for what `{name}` has left running: `ll-loop stop {name}` ends it"
 
 
-def _queued_ms(view: RunView) -> int | None:
+def queued_ms(view: RunView) -> int | None:
     """Return since when a run is queued; None if it is not, or that is not known."""
     if view.status != "queued" or view.holder is None:
         return None

@@ -21,6 +21,7 @@ import uvicorn
 
 from little_loops.errors import UsageError
 from little_loops.records import NamedTuple
+from little_loops.system.watching import KIND, Kind
 from little_loops.web.app import application
 from little_loops.web.security import Policy
 from little_loops.web.site import Site
@@ -41,6 +42,7 @@ class Options(NamedTuple):
     edit: bool = False
     read_only: bool = False
     assets: str = FOLDER
+    live: Kind = KIND
 
 
 class QuietServer(uvicorn.Server):
@@ -93,7 +95,7 @@ async def _serve(
     listener: socket.socket,
     on_authenticated: Callable[[], None],
 ) -> None:
-    site = Site(options.roots, policy, environ)
+    site = Site(options.roots, policy, environ, options.live)
     config = uvicorn.Config(
         application(site, Assets(options.assets), on_authenticated),
         http="h11",

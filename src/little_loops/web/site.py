@@ -16,6 +16,7 @@ from little_loops.runs.past_runs import PastRuns
 from little_loops.runs.project import loop_files
 from little_loops.runs.reading import Runs
 from little_loops.runs.view import RunView
+from little_loops.system.watching import KIND, Kind
 from little_loops.web.errors import ApiError, not_found
 from little_loops.web.keys import RunKey, loop_key, parse_loop, parse_run, run_key
 from little_loops.web.security import Policy
@@ -80,10 +81,17 @@ class LoopPlace(NamedTuple):
 class Site:
     """Everything that the routes need; made once for a server."""
 
-    def __init__(self, roots: Sequence[str], policy: Policy, environ: Mapping[str, str]) -> None:
-        """Serve these projects, each given by its root."""
+    def __init__(
+        self,
+        roots: Sequence[str],
+        policy: Policy,
+        environ: Mapping[str, str],
+        live: Kind = KIND,
+    ) -> None:
+        """Serve these projects, each given by its root. `live` is how changes are noticed."""
         self.policy = policy
         self.environ = environ
+        self.live = live
         self.projects = [Project(key, root) for key, root in project_keys(roots).items()]
         self.closing = asyncio.Event()
         """Set when the server ends, so that streams end with it."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 
 from anyio.to_thread import run_sync
 from starlette.responses import StreamingResponse
@@ -141,8 +141,8 @@ class ListStream:
         self._known: dict[tuple[str, str], Item] = {}
         self._looked_s = 0.0
 
-    async def items(self) -> AsyncIterator[list[Item]]:
-        changes = Changes(watch(), self._site.closing)
+    async def items(self) -> AsyncGenerator[list[Item], None]:
+        changes = Changes(watch(kind=self._site.live), self._site.closing)
         try:
             self._add_folders(changes.watch)
             yield [{"type": "hello", "live": changes.watch.kind, "at_ms": now_ms()}]
@@ -277,8 +277,8 @@ class RunStream:
         self._sizes: Item | None = None
         self._has_ended = False
 
-    async def items(self) -> AsyncIterator[list[Item]]:
-        changes = Changes(watch(), self._site.closing)
+    async def items(self) -> AsyncGenerator[list[Item], None]:
+        changes = Changes(watch(kind=self._site.live), self._site.closing)
         try:
             await run_sync(self._watch, changes.watch)
             yield [{"type": "hello", "live": changes.watch.kind, "at_ms": now_ms()}]

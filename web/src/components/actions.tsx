@@ -5,15 +5,15 @@
  */
 
 import { signal } from "@preact/signals";
-import { useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import type { Can, Done, LimitTexts, RunDetail, RunRow, Verb } from "../api";
 import { act, Failure, runPath } from "../client";
-import { useClient } from "../context";
+import { useAnswer, useClient } from "../context";
 import { announce } from "../live";
 import { clock } from "../format";
 import { go, hrefs } from "../router";
 import { Dialog, Icon, Message, Problem, sentence } from "./basics";
-import { Cancel, canQueue, given, LimitFields, limitsOf } from "./fields";
+import { Cancel, canQueue, given, LimitFields, limitsOf, Refusal } from "./fields";
 import { AgainDialog } from "./run_dialog";
 
 // ── acknowledgement ─────────────────────────────────────────────────────────────────────────────
@@ -67,16 +67,17 @@ export function acknowledgeRow(row: RunRow): void {
 
 // ── buttons ─────────────────────────────────────────────────────────────────────────────────────
 
-const WORDS: Partial<Record<Verb, [idle: string, busy: string]>> = {
-  stop: ["Stop", "Stopping…"],
-  resume: ["Resume", "Resuming…"],
-  run: ["Run again", "Starting…"],
-  approve: ["Approve", "Approving…"],
-  reject: ["Reject", "Rejecting…"],
-  tell: ["Send a note", "Sending…"],
-  fork: ["Fork here", "Forking…"],
-  undo: ["Undo", "Undoing…"],
+const WORDS: Partial<Record<Verb, [idle: string, busy: string, done: string]>> = {
+  stop: ["Stop", "Stopping…", "stopped"],
+  resume: ["Resume", "Resuming…", "resumed"],
+  run: ["Run again", "Starting…", "started"],
+  approve: ["Approve", "Approving…", "approved"],
+  reject: ["Reject", "Rejecting…", "rejected"],
+  tell: ["Send a note", "Sending…", "sent"],
+  fork: ["Fork here", "Forking…", "forked"],
+  undo: ["Undo", "Undoing…", "undone"],
 };
+
 const IN_ROW: Verb[] = ["approve", "reject", "resume", "run", "stop"];
 const IN_HEAD: Verb[] = ["approve", "reject", "resume", "run", "stop", "tell", "undo"];
 /** At a gate, an answer is what the run waits for. */
@@ -91,6 +92,7 @@ export function Actions(props: { run: RunRow; detail?: RunDetail | null; compact
   const [open, setOpen] = useState<Verb | null>(null);
   const [refused, setRefused] = useState<{ failure: Failure; verb: Verb; body: object } | null>(null);
   const { run, compact } = props;
+  const pressed = useRef<Verb | null>(null);
   const waiting = pending.value[run.key];
   if (!client.live || props.hidden) return null;
   const verbs = (compact ? IN_ROW : IN_HEAD)
@@ -121,7 +123,10 @@ export function Actions(props: { run: RunRow; detail?: RunDetail | null; compact
     }
   }
 
-  function press(verb: Verb): void {
+  function press(verb: Verb, clicks: number): void {
+    // A button that has taken the place of another one is not meant by a double click.
+    if (clicks > 1 && verb !== pressed.current) return;
+    pressed.current = verb;
     if (verb === "stop") void start("stop", {});
     // A run that has reached a limit would reach it again at once.
     else if (verb === "resume" && compact && run.suggested_limits === null) void start("resume", {});
@@ -130,7 +135,7 @@ export function Actions(props: { run: RunRow; detail?: RunDetail | null; compact
 
   return (
     <div class="actions">
-      {waiting && <Acknowledged pending={waiting} />}
+      {waiting && <Acknowledged pending={waiting} compact={compact ?? false} />}
       {verbs
         .filter((can) => can.verb !== waiting?.verb)
         .map((can) => (
@@ -138,7 +143,7 @@ export function Actions(props: { run: RunRow; detail?: RunDetail | null; compact
             key={can.verb}
             type="button"
             class={`${can.verb === main && (compact ? run.group === "waiting" : run.status !== "completed") ? "primary" : ""} ${compact ? "small" : ""}`}
-            onClick={() => press(can.verb)}
+            onClick={(event) => press(can.verb, event.detail)}
             aria-label={can.verb === "run" ? `Run again: ${run.name}` : `${WORDS[can.verb]?.[0]} ${run.name}`}
           >
             {WORDS[can.verb]?.[0] ?? can.verb}
@@ -146,7 +151,7 @@ export function Actions(props: { run: RunRow; detail?: RunDetail | null; compact
         ))}
       {refused && (
         <Dialog title="Refused" onClose={() => setRefused(null)}>
-          <Problem failure={refused.failure} />
+          <Refusal failure={refused.failure} />
           <footer>
             {refused.verb === "resume" && canQueue(refused.failure) && (
               <button type="button" class="primary" onClick={() => void start("resume", { ...refused.body, queue: true })}>
@@ -169,7 +174,7 @@ export function Actions(props: { run: RunRow; detail?: RunDetail | null; compact
   );
 }
 
-function Acknowledged({ pending: { verb, event, eventSeq, at } }: { pending: Pending }) {
+function Acknowledged({ pending: { verb, event, eventSeq, at }, compact }: { pending: Pending; compact: boolean }) {
   if (event === null) {
     return (
       <span class="acknowledged" role="status">
@@ -177,9 +182,11 @@ function Acknowledged({ pending: { verb, event, eventSeq, at } }: { pending: Pen
       </span>
     );
   }
+  const words = `${event} · event ${eventSeq} · ${clock(at)}`;
+  // In a row, there is room for a word only.
   return (
-    <span class="acknowledged done" role="status">
-      <Icon tone="good" /> {event} · event {eventSeq} · {clock(at)}
+    <span class="acknowledged done" role="status" title={words}>
+      <Icon tone="good" /> {compact ? (WORDS[verb]?.[2] ?? event) : words}
     </span>
   );
 }
@@ -192,7 +199,9 @@ interface DialogProps {
   close: () => void;
 }
 
-function ResumeDialog({ run, detail, start, close }: DialogProps) {
+function ResumeDialog({ run, detail: known, start, close }: DialogProps) {
+  const { data } = useAnswer<RunDetail>(known ? null : runPath(run.key));
+  const detail = known ?? data;
   const [values, setValues] = useState<LimitTexts>(run.suggested_limits ?? {});
   const [note, setNote] = useState("");
   async function submit(event: Event): Promise<void> {

@@ -41,6 +41,12 @@ export const SHAPES: Record<Tone, ComponentChildren> = {
       <path d="M6.4 5.6v4.8M9.6 5.6v4.8" class="cut" />
     </>
   ),
+  queued: (
+    <>
+      <circle cx="8" cy="8" r="6.2" class="line" />
+      <path d="M8 4.4V8l2.6 1.6" class="line" />
+    </>
+  ),
   none: <circle cx="8" cy="8" r="6" class="track" />,
 };
 
@@ -114,7 +120,7 @@ export function Loading({ what }: { what: string }) {
   );
 }
 
-export function Problem({ failure, retry }: { failure: Failure; retry?: () => void }) {
+export function Problem({ failure, retry }: { failure: Failure; retry?: (() => void) | undefined }) {
   return (
     <div class="callout tone-bad" role="alert">
       <Icon tone="bad" />

@@ -81,7 +81,7 @@ export function Convergence({ data }: { data: RunCharts }) {
   const label = `Measured value: ${measured(first.value)} at first, ${measured(last.value)} at the end, ${data.target === null ? "no target" : `target ${measured(data.target)}`}`;
   return (
     <div ref={watch}>
-      <Frame label={label} width={width} low={low - pad} high={high + pad} text={measured} first={0} last={Math.max(points.length - 1, 1)} xText={(value) => (value > 0 && points[value]?.iteration === points[value - 1]?.iteration ? "" : String(points[value]?.iteration ?? ""))} xTitle="iteration">
+      <Frame label={label} width={width} low={low - pad} high={high + pad} text={measured} first={0} last={Math.max(points.length - 1, 1)} xText={(value) => String(value + 1)} xTitle="measurement">
         {({ x, y }) => (
           <>
             {data.target !== null && (

@@ -4,7 +4,7 @@ import type { Ending, Tone } from "../api";
 import { absolute, duration, plural } from "../format";
 import { hrefs } from "../router";
 
-const HEIGHTS: Record<Tone, number> = { good: 20, warn: 13, waiting: 13, running: 9, none: 9, bad: 6 };
+const HEIGHTS: Record<Tone, number> = { good: 20, warn: 13, waiting: 13, running: 9, queued: 9, none: 9, bad: 6 };
 const PLACES = 20;
 
 export function Strip({ endings }: { endings: Ending[] }) {

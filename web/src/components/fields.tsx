@@ -1,11 +1,18 @@
 /* Fields and buttons that several dialogs have. */
 
 import type { LimitName, Limits, LimitTexts } from "../api";
-import type { Failure } from "../client";
+import { Failure } from "../client";
+import { Problem } from "./basics";
 
 /** Whether the command suggests to wait for the run that is in the way. */
 export function canQueue(failure: Failure): boolean {
   return failure.help?.includes("--queue") ?? false;
+}
+
+/** Why something was refused; where the command names its options, what can be done here. */
+export function Refusal({ failure }: { failure: Failure }) {
+  const help = "Queue it, and it starts by itself when that run has ended. Or stop that run first.";
+  return <Problem failure={canQueue(failure) ? new Failure(failure.status, failure.code, failure.message, help) : failure} />;
 }
 
 export function Cancel({ close }: { close: () => void }) {

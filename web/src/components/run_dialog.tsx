@@ -6,7 +6,7 @@ import { Failure, loopPath, runPath } from "../client";
 import { useAnswer, useClient } from "../context";
 import { go, hrefs } from "../router";
 import { Command, Dialog, Icon, Loading, Problem } from "./basics";
-import { Cancel, canQueue, LimitFields, limitsOf } from "./fields";
+import { Cancel, canQueue, LimitFields, limitsOf, Refusal } from "./fields";
 
 /** The run that is to be run again, and what it had. */
 interface Again {
@@ -115,7 +115,7 @@ export function RunDialog(props: { loopKey: string; name: string; again?: Again;
               </div>
             </div>
           )}
-          {failure && <Problem failure={failure} />}
+          {failure && <Refusal failure={failure} />}
           {plan && (
             <pre class="block plan" tabIndex={0} aria-label="What would run">
               {plan.lines.join("\n")}
@@ -127,11 +127,11 @@ export function RunDialog(props: { loopKey: string; name: string; again?: Again;
               Dry run
             </button>
             {failure && canQueue(failure) && (
-              <button type="button" disabled={busy} onClick={() => void send(false, true)}>
+              <button type="button" class="primary" disabled={busy} onClick={() => void send(false, true)}>
                 Queue it
               </button>
             )}
-            {!blocked && (
+            {!blocked && !(failure && canQueue(failure)) && (
               <button type="submit" class="primary" disabled={busy}>
                 Run
               </button>

@@ -133,6 +133,8 @@ function Section(props: { title: string; note?: preact.ComponentChildren; childr
 function Children({ data }: { data: Detail }) {
   const client = useClient();
   if (data.children.length === 0) return null;
+  // Its name within the step: that of a branch, or of the state for another loop.
+  const nameOf = (child: RunRow): string => child.name.slice(child.name.lastIndexOf("/") + 1);
   return (
     <Section title={data.step.kind === "branches" ? "Branches" : "Runs that it started"}>
       <div class="table-box">
@@ -141,9 +143,9 @@ function Children({ data }: { data: Detail }) {
             <tr>
               <th scope="col">Run</th>
               <th scope="col">Status</th>
-              <th scope="col" class="number">Iterations</th>
+              <th scope="col" class="number less">Iterations</th>
               <th scope="col" class="number">Time</th>
-              <th scope="col" class="number">Cost</th>
+              <th scope="col" class="number less">Cost</th>
             </tr>
           </thead>
           <tbody>
@@ -152,18 +154,18 @@ function Children({ data }: { data: Detail }) {
                 <th scope="row">
                   {client.live ? (
                     <a href={hrefs.run(child.key)} class="mono">
-                      <bdi>{child.name}</bdi>
+                      <bdi>{nameOf(child)}</bdi>
                     </a>
                   ) : (
-                    <bdi class="mono">{child.name}</bdi>
+                    <bdi class="mono">{nameOf(child)}</bdi>
                   )}
                 </th>
                 <td>
                   <Status tone={child.tone} word={child.word} />
                 </td>
-                <td class="number">{child.iteration ?? "–"}</td>
+                <td class="number less">{child.iteration ?? "–"}</td>
                 <td class="number">{child.duration_ms > 0 ? duration(child.duration_ms) : "–"}</td>
-                <td class="number">{child.cost_usd > 0 ? money(child.cost_usd) : "–"}</td>
+                <td class="number less">{child.cost_usd > 0 ? money(child.cost_usd) : "–"}</td>
               </tr>
             ))}
           </tbody>
@@ -223,51 +225,63 @@ function Attempts(props: { run: RunRow; step: number; growth: Growth | null; att
       </details>
     );
   }
-  return (
-    <>
-      <Section
-        title="Action"
-        note={
-          attempts.length > 1 && (
-            <label>
-              Attempt{" "}
-              <select value={attempt.attempt} onChange={(event) => setChosen(Number(event.currentTarget.value))}>
-                {attempts.map((each) => (
-                  <option key={each.attempt} value={each.attempt}>
-                    {each.attempt} of {attempts.length}
-                  </option>
-                ))}
-              </select>
-            </label>
-          )
-        }
-      >
-        <pre class="block" dir="auto" tabIndex={0}>
-          {attempt.host && <span class="muted">{attempt.host}: </span>}
-          {attempt.action}
-        </pre>
-        <p class="muted ended">{endOf(attempt, running)}</p>
-      </Section>
-      <Section title="Output">
-        {both &&
-          (["stderr", "stdout"] as const).map((name) => (
-            <div key={name}>
-              <h5>{name}</h5>
-              <Output {...common} stream={name} named />
-            </div>
-          ))}
-        {!both && streams.length > 1 && (
-          <div class="tabs" role="group" aria-label="Stream">
-            {streams.map((name) => (
-              <button key={name} type="button" aria-pressed={name === shown} onClick={() => setStream(name)}>
-                {name === "agent" ? "What the agent did" : name}
-                {name !== "agent" && <small> {bytes(sizes.find(([each]) => each === name)![1])}</small>}
-              </button>
-            ))}
+  const action = (
+    <Section
+      title="Action"
+      note={
+        attempts.length > 1 && (
+          <label>
+            Attempt{" "}
+            <select value={attempt.attempt} onChange={(event) => setChosen(Number(event.currentTarget.value))}>
+              {attempts.map((each) => (
+                <option key={each.attempt} value={each.attempt}>
+                  {each.attempt} of {attempts.length}
+                </option>
+              ))}
+            </select>
+          </label>
+        )
+      }
+    >
+      <pre class="block" dir="auto" tabIndex={0}>
+        {attempt.host && <span class="muted">{attempt.host}: </span>}
+        {attempt.action}
+      </pre>
+      <p class="muted ended">{endOf(attempt, running)}</p>
+    </Section>
+  );
+  const output = (
+    <Section title="Output">
+      {both &&
+        (["stderr", "stdout"] as const).map((name) => (
+          <div key={name} class="named-output">
+            <h5>{name}</h5>
+            <Output {...common} stream={name} named />
           </div>
-        )}
-        {!both && <Output {...common} stream={shown} />}
-      </Section>
+        ))}
+      {!both && streams.length > 1 && (
+        <div class="tabs" role="group" aria-label="Stream">
+          {streams.map((name) => (
+            <button key={name} type="button" aria-pressed={name === shown} onClick={() => setStream(name)}>
+              {name === "agent" ? "What the agent did" : name}
+              {name !== "agent" && <small> {bytes(sizes.find(([each]) => each === name)![1])}</small>}
+            </button>
+          ))}
+        </div>
+      )}
+      {!both && <Output {...common} stream={shown} />}
+    </Section>
+  );
+  // Of an action that failed, what it printed is read first.
+  return props.failed ? (
+    <>
+      {output}
+      {action}
+    </>
+  ) : (
+    <>
+      {action}
+      {output}
     </>
   );
 }

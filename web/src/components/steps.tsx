@@ -142,6 +142,13 @@ export function verdictName(verdict: string): string {
   return NAMES[verdict] ?? verdict.replaceAll("_", " ");
 }
 
+/** What tells a step from others: the files that an agent's turn changed, else why its verdict is what it is. */
+function whatOf(row: StepRow): string {
+  const paths = row.changed?.paths ?? [];
+  if (row.kind === "agent" && row.tone === "good" && paths.length > 0) return paths.join(", ");
+  return row.reason || row.action || "";
+}
+
 function StepLine(props: { number: number; row: StepRow | null; before: StepRow | null; total: number; selected: boolean; onSelect: (step: number) => void }) {
   const { row, number } = props;
   const common = {
@@ -175,7 +182,7 @@ function StepLine(props: { number: number; row: StepRow | null; before: StepRow 
           {row.attempts > 1 && <span class="tag">{row.attempts} attempts</span>}
           {row.handoff && row.verdict !== "handoff" && <span class="tag">handoff</span>}
           {row.decision && <span class="tag">{row.decision.replace("_", " ")}</span>}
-          {row.reason || row.action || ""}
+          {whatOf(row)}
         </span>
       </span>
       <span class="step-facts number">

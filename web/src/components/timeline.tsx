@@ -45,7 +45,7 @@ export function Timeline(props: {
 }) {
   const { data } = props;
   const [watch, width] = useWidth(640);
-  const labels = Math.min(Math.max(...data.rows.map((row) => row.name.length), 4) * 7.4 + 16, width < 520 ? 96 : 190);
+  const labels = Math.min(Math.max(...data.rows.map((row) => labelOf(row).length), 4) * 7.4 + 16, width < 520 ? 96 : 190);
   const room = Math.max(width - labels - 8, 120);
   const busy = useMemo(
     () => [
@@ -91,6 +91,11 @@ export function Timeline(props: {
       )}
     </div>
   );
+}
+
+/** A branch is named below its state. */
+function labelOf(row: TimelineRow): string {
+  return row.name === row.state ? row.name : `↳ ${row.name.slice(row.state.length + 1)}`;
 }
 
 function Axis(props: { scale: TimeScale; labels: number; height: number; from: number; room: number }) {
@@ -140,7 +145,7 @@ function Row(props: {
       <line x1="0" x2="100%" y1={ROW} y2={ROW} class="rule" />
       <text x={labels - 10} y={ROW / 2 + 4} class="label">
         <title>{row.name}</title>
-        {cut(row.name, Math.floor((labels - 14) / 7.3))}
+        {cut(labelOf(row), Math.floor((labels - 14) / 7.3))}
       </text>
       {row.bars.map((bar, at) => {
         const end = bar.to_ms ?? props.data.to_ms;
@@ -150,7 +155,7 @@ function Row(props: {
         return (
           <g
             key={at}
-            class={`bar tone-${bar.tone}${bar.step === props.selected ? " selected" : ""}`}
+            class={`bar tone-${bar.tone}${row.kind === "state" && bar.step === props.selected ? " selected" : ""}`}
             role="button"
             tabIndex={-1}
             aria-label={words}

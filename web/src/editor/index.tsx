@@ -168,7 +168,7 @@ function Loaded({ loopKey, state: first, client, doc, actions, forms, editable }
           <Inspector context={context} doc={doc} selection={selection} state={selected} onAsk={setAsked} onBack={() => setSelection({ kind: "loop" })} />
         </div>
         <div class="editor-right">
-          <Panel title="Text" note={<span class="muted small-text">What you see here is the file</span>}>
+          <Panel title="Text" note={!dirty && <span class="muted small-text">What you see here is the file</span>}>
             <TextPane
               text={doc.text}
               version={doc.version}
@@ -372,7 +372,7 @@ function Question(props: QuestionProps) {
       if (!state) return null;
       return (
         <Dialog title={`Retry ${asked.state}`} onClose={onClose}>
-          <RetryForm context={props.context} state={state} onDone={(operations) => {
+          <RetryForm context={props.context} state={state} onCancel={onClose} onDone={(operations) => {
             onClose();
             void actions.edit(...operations);
           }} />

@@ -1,6 +1,7 @@
 /* The transitions of a state, as a list that is edited by keyboard or mouse. */
 
 import { useState } from "preact/hooks";
+import { plural } from "../format";
 import type { Operation, OutlinedState } from "./api";
 import { useChoice, type FormContext } from "./form";
 
@@ -71,7 +72,7 @@ function Target({ context, state, on, target }: { context: FormContext; state: O
 const RETRIED = ["fail", "error", "timeout"];
 
 /** Run a state again, and name the state that follows if that does not help: one edit for both. */
-export function RetryForm(props: { context: FormContext; state: OutlinedState; onDone: (operations: Operation[]) => void }) {
+export function RetryForm(props: { context: FormContext; state: OutlinedState; onDone: (operations: Operation[]) => void; onCancel: () => void }) {
   const { context, state } = props;
   const targetOf = (label: string): string | null => state.transitions.find(({ on, target }) => on === label && target !== "$current")?.target ?? null;
   const [on, setOn] = useState(RETRIED.find((label) => targetOf(label) !== null) ?? "fail");
@@ -102,12 +103,14 @@ export function RetryForm(props: { context: FormContext; state: OutlinedState; o
       </label>
       <div class="fields">
         <label class="field">
-          <span>Runs at most</span>
+          <span>
+            Runs at most <small class="muted">{Number(most) >= 2 ? plural(Number(most) - 1, "retry", "retries") : ""}</small>
+          </span>
           <input type="number" min="2" required value={most} onInput={(event) => setMost(event.currentTarget.value)} />
         </label>
         <label class="field">
           <span>
-            Wait before the second <small class="muted">such as 10s</small>
+            Wait before <small class="muted">such as 10s</small>
           </span>
           <input type="text" value={wait} placeholder="1s" onInput={(event) => setWait(event.currentTarget.value)} />
         </label>
@@ -128,6 +131,7 @@ export function RetryForm(props: { context: FormContext; state: OutlinedState; o
       )}
       <p class="buttons">
         <button type="submit" class="primary">Add the retry</button>
+        <button type="button" onClick={props.onCancel}>Cancel</button>
       </p>
     </form>
   );

@@ -116,7 +116,12 @@ export function RunView(props: { runKey: string; step: number | null }) {
           <a href={hrefs.runs()}>Runs</a>
         </p>
         <h1 tabIndex={-1}>{runKey}</h1>
-        <Problem failure={detail.error} retry={() => void detail.reload()} />
+        <Problem failure={detail.error} retry={detail.error.status === 404 ? undefined : () => void detail.reload()} />
+        {detail.error.status === 404 && (
+          <a class="button" href={hrefs.runs()}>
+            Show the runs
+          </a>
+        )}
       </>
     );
   }
@@ -297,7 +302,7 @@ function RunHead({ data, replaced }: { data: RunDetail; replaced: boolean }) {
       <dl class="facts big">
         <Fact name="Iterations">
           {run.iteration ?? 0}
-          {data.limits.max_iterations ? <span class="muted"> of {exact(data.limits.max_iterations)}</span> : null}
+          {data.limits.max_iterations && run.group !== "queued" ? <span class="muted"> of {exact(data.limits.max_iterations)}</span> : null}
         </Fact>
         {(run.group !== "queued" || run.run !== null) && <Fact name={running ? "Running for" : "Ran for"}>
           <Lasting ms={run.duration_ms} at={run.at_ms} running={running && client.live} />
@@ -313,18 +318,32 @@ function RunHead({ data, replaced }: { data: RunDetail; replaced: boolean }) {
             <Ago at={run.queued_ms} />
           </Fact>
         )}
+        {asks && run.updated_ms > 0 && (
+          <Fact name="Waiting since">
+            <Ago at={run.updated_ms} />
+          </Fact>
+        )}
         {run.started_ms > 0 && <Fact name="Started">
           {client.live ? <Ago at={run.started_ms} /> : <time dateTime={new Date(run.started_ms).toISOString()}>{absolute(run.started_ms)}</time>}
         </Fact>}
-        {data.evidence && <Fact name="Evidence">{data.evidence}</Fact>}
+        {data.evidence && <Fact name="Evidence" hint={EVIDENCE[data.evidence]}>{data.evidence}</Fact>}
       </dl>
     </header>
   );
 }
 
-function Fact(props: { name: string; children: preact.ComponentChildren }) {
+/** What the words for evidence mean; others are explained by themselves. */
+const EVIDENCE: Record<string, string> = {
+  verified: "The last check passed on the files as they are now.",
+  unchecked: "The run has no check whose pass would be evidence.",
+  stale: "Files changed after the last check had passed.",
+  merged: "Merged with later commits, and not checked since.",
+  failed: "No check has passed.",
+};
+
+function Fact(props: { name: string; hint?: string | undefined; children: preact.ComponentChildren }) {
   return (
-    <div>
+    <div title={props.hint}>
       <dt>{props.name}</dt>
       <dd>{props.children}</dd>
     </div>
@@ -393,7 +412,7 @@ function About({ data }: { data: RunDetail }) {
         )}
         {run.started_ms > 0 && <Fact name="Started">{absolute(run.started_ms)}</Fact>}
         {data.scope.length > 0 && (
-          <Fact name="Scope">
+          <Fact name="Scope" hint="The files that the run may change: no other run uses them meanwhile.">
             <code dir="auto">{data.scope.join(", ")}</code>
           </Fact>
         )}

@@ -42,7 +42,7 @@ export function RunsView({ filter, projects }: { filter: URLSearchParams; projec
   const shownLast = useRef<RunList | null>(null);
   if (answer) shownLast.current = answer;
   // What is shown stays until another filter has its answer.
-  const data = answer ?? (error ? null : shownLast.current);
+  const data = answer ?? (error && error.code !== "offline" ? null : shownLast.current);
   const [more, setMore] = useState<{ of: string; rows: RunRow[]; next: string | null } | null>(null);
   const [failure, setFailure] = useState<Failure | null>(null);
   const [fresh, setFresh] = useState<Record<string, RunRow>>({});
@@ -162,7 +162,7 @@ export function RunsView({ filter, projects }: { filter: URLSearchParams; projec
           </a>
         )}
       </form>
-      {error && !(data && error.code === "offline") && <Problem failure={error} retry={() => void reload()} />}
+      {error && error.code !== "offline" && <Problem failure={error} retry={() => void reload()} />}
       {!data && !error && <Loading what="runs" />}
       {data && current.length + past.length === 0 && (
         filtered ? (
