@@ -113,6 +113,17 @@ def expressions(but: set[str]) -> Iterator[tuple[str, ast.expr]]:
                 yield f"{name}:{node.lineno}", node
 
 
+def test_every_test_file_has_a_test():
+    """`make mutants` runs the files one by one, and pytest fails if one has none."""
+    files = sorted((ROOT / "tests").rglob("test_*.py"))
+    texts = {str(file.relative_to(ROOT)): file.read_text() for file in files}
+    assert [
+        name
+        for name, text in texts.items()
+        if not re.search(r"^\s*(async )?def test_", text, re.MULTILINE)
+    ] == []
+
+
 def test_no_two_classes_have_the_same_name():
     """So that a name says which idea is meant, wherever it is read."""
     places: dict[str, list[str]] = {}
