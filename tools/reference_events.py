@@ -322,7 +322,7 @@ MEANINGS = {
     "type": "the type of the condition, or `handoff`, `error`, `stop`",
     "until_wall_ms": "when the wait or the limit ends, in milliseconds since 1970",
     "value": "the measured number",
-    "verdict": "for `judge_complete`, `pass`, `fail`, `error`, or `lost` or `stopped` if it is asked again; the agent's verdict; for `check_result`, the check's; for `gate_answered`, `approved` or `rejected`",
+    "verdict": "for `judge_complete`, `pass`, `fail`, `error`, `unanswered` if its answer is gone, or, if it is asked again, `lost`, `not_started` or `stopped`; the agent's verdict; for `check_result`, the check's; for `gate_answered`, `approved` or `rejected`",
     "wait": "what a resumed run waits for: `backoff`, `retry`, `maintain`, `host` or `handoff`",
     "wait_for": "`slot`, `budget` or `launches`",
     "wait_ms": "the duration of the wait; for an action, the wait it requests before the next iteration",

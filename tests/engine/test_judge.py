@@ -9,8 +9,13 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
+import psutil
 import pytest
 
 from little_loops.fsm.ledger import AgentTurn
@@ -342,43 +347,165 @@ def test_a_program_without_a_mode_that_only_reads_is_refused(judged, verb):
 # ── kills ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_killed_while_it_is_asked_it_is_asked_again_with_the_same_outcome(judged):
-    """And the first one, which a kill of the runner leaves alive, has been ended by then."""
-    hangs = "echo $$ > first\ntouch asked\nwhile :; do sleep 0.1; done\n"
-    alone = "ps -o stat= -p $(cat first) | grep -q '^[^Z]' && touch two-at-once\n"
-    stage(judged, "codex", hangs, alone + VETO, AGREES)
-    env = environ(judged)
-    with judged.started("run", "fix", env=env) as run:
-        until((judged.home / "asked").exists, "judge")
+PAUSES = "echo $$ > judge\ntouch asked\nwhile [ ! -e go ]; do sleep 0.05; done\n"
+"""The first part of a turn that waits until it may answer."""
+ONCE = "and it is asked only once"
+
+
+@contextmanager
+def killed_while_it_is_asked(project: Project) -> Iterator[dict[str, str]]:
+    """A run whose runner was killed when its judge was at work; gives the environment to resume it
+    in. Whatever is left is killed at the end."""
+    env = environ(project)
+    with project.started("run", "fix", env=env) as run:
+        until((project.home / "asked").exists, "judge")
         os.killpg(run.pid, signal.SIGKILL)
         run.wait()
-    done = judged.ll("resume", "fix", env=env)
+        yield env
+
+
+def judge(project: Project) -> psutil.Process:
+    return psutil.Process(int((project.home / "judge").read_text()))
+
+
+def keeper(project: Project) -> psutil.Process:
+    found = judge(project).parent()
+    assert found is not None
+    return found
+
+
+def is_alive(process: psutil.Process) -> bool:
+    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+
+
+def kept(project: Project, name: str = "*") -> list[Path]:
+    return list((project.home / ".local/state/little-loops/judges").glob(f"*/*/{name}"))
+
+
+def test_a_judge_outlives_its_runner_and_the_resume_waits_for_its_answer(judged):
+    stage(judged, "codex", PAUSES + VETO, AGREES)
+    with (
+        killed_while_it_is_asked(judged) as env,
+        judged.started("resume", "fix", env=env) as resumed,
+    ):
+        until(lambda: "resume" in judged.events("fix")[-1].values(), "resume")
+        assert is_alive(judge(judged))
+        (judged.home / "go").touch()
+        out, err = resumed.communicate()
+        assert resumed.returncode == 0, out + err
+    assert said(judged) == ["fail: a test was removed", "pass: nothing is missing"]
+    assert turns(judged) == ["codex"] * 2  # as without the kill
+    assert kept(judged) == []
+
+
+def test_the_answer_of_a_judge_that_has_ended_since_is_collected(judged):
+    stage(judged, "codex", PAUSES + VETO, AGREES)
+    with killed_while_it_is_asked(judged) as env:
+        (judged.home / "go").touch()
+        until(lambda: kept(judged, "ended"), "end of the judge")
+        done = judged.ll("resume", "fix", env=env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert said(judged) == ["fail: a test was removed", "pass: nothing is missing"]
+    assert turns(judged) == ["codex"] * 2
+    ledger = [line for line in read(judged.environ(), 0) if isinstance(line, AgentTurn)]
+    assert [line.tokens for line in ledger] == [120, 120]
+
+
+@pytest.mark.parametrize("killed", [keeper, judge], ids=["keeper", "judge"])
+def test_a_judge_that_is_killed_too_is_not_asked_again(judged, killed):
+    stage(judged, "codex", PAUSES + VETO, VETO, AGREES)
+    with killed_while_it_is_asked(judged) as env:
+        both = keeper(judged), judge(judged)
+        for process in both if killed is keeper else both[1:]:
+            process.kill()
+        done = judged.ll("resume", "fix", env=env)
+        assert not any(map(is_alive, both))
+    if killed is keeper:
+        assert done.returncode == 1, done.stdout + done.stderr
+        assert said(judged) == [f"unanswered: it was ended before it had answered, {ONCE}"]
+        assert turns(judged) == ["codex"]
+        again = judged.ll("resume", "fix", env=env)  # by a person: the check runs again
+        assert again.returncode == 0, again.stdout + again.stderr
+    else:  # the keeper saw how it ended: it could not judge, as with a runner that lives
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert said(judged)[0].startswith("error: ")
+
+
+def test_a_judge_whose_keeper_was_killed_is_ended_and_not_asked_again(judged):
+    stage(judged, "codex", PAUSES + VETO, VETO, AGREES)
+    with killed_while_it_is_asked(judged) as env:
+        alone = judge(judged)
+        keeper(judged).kill()
+        assert judged.ll("resume", "fix", env=env).returncode == 1
+        assert not is_alive(alone)
+    assert said(judged) == [f"unanswered: it was ended before it had answered, {ONCE}"]
+
+
+def test_a_stop_while_its_answer_is_awaited_ends_it(judged):
+    stage(judged, "codex", PAUSES + VETO, VETO, AGREES)
+    with killed_while_it_is_asked(judged) as env:
+        both = keeper(judged), judge(judged)
+        with judged.started("resume", "fix", env=env) as resumed:
+            until(lambda: "resume" in judged.events("fix")[-1].values(), "resume")
+            resumed.send_signal(signal.SIGTERM)
+            assert resumed.wait(30) == 128 + 15
+        assert not any(map(is_alive, both))
+    assert judged.ll("resume", "fix", env=env).returncode == 0
+    assert [each.split(":")[0] for each in said(judged)] == ["stopped", "fail", "pass"]
+
+
+def test_ll_loop_stop_ends_a_judge_that_has_outlived_its_runner(judged):
+    stage(judged, "codex", PAUSES + VETO, AGREES)
+    with killed_while_it_is_asked(judged) as env:
+        both = keeper(judged), judge(judged)
+        judged.ll("stop", "fix", env=env)
+        assert not any(map(is_alive, both))
+        assert judged.ll("resume", "fix", env=env).returncode == 1
+    assert said(judged) == [f"unanswered: it was ended before it had answered, {ONCE}"]
+
+
+def test_a_judge_that_nobody_collects_ends_at_its_limit(judged):
+    judged.loop("fix", LOOP.replace("host: codex}", "host: codex, timeout: 1s}"))
+    stage(judged, "codex", PAUSES)
+    with killed_while_it_is_asked(judged):
+        both = keeper(judged), judge(judged)
+        until(lambda: not any(map(is_alive, both)), "end of the judge")
+
+
+def test_an_answer_about_other_files_does_not_count(judged):
+    """It is asked about the new ones, which stay as they are: the user may have changed them."""
+    stage(judged, "codex", PAUSES + AGREES, VETO, AGREES)
+    with killed_while_it_is_asked(judged) as env:
+        (judged.root / "mine.txt").write_text("mine\n")
+        (judged.home / "go").touch()
+        done = judged.ll("resume", "fix", env=env)
     assert done.returncode == 0, done.stdout + done.stderr
     assert said(judged) == [
-        "lost: its runner was killed",
+        "lost: files changed before its answer was recorded: mine.txt",
         "fail: a test was removed",
         "pass: nothing is missing",
     ]
-    assert turns(judged) == ["codex"] * 3  # once more than without the kill
-    assert (judged.home / "first").exists()
-    assert not (judged.home / "two-at-once").exists()
+    assert (judged.root / "mine.txt").exists()
 
 
-def test_killed_twice_while_it_is_asked_it_is_not_asked_a_third_time(judged):
-    """Otherwise a judge whose turn kills the runner would cost money at each resume."""
-    stage(judged, "codex", *["touch asked\nwhile :; do sleep 0.1; done\n"] * 2, AGREES)
-    env = environ(judged)
-    for command in ("run", "resume"):
-        (judged.home / "asked").unlink(missing_ok=True)
-        with judged.started(command, "fix", env=env) as run:
-            until((judged.home / "asked").exists, "judge")
-            os.killpg(run.pid, signal.SIGKILL)
-            run.wait()
-    done = judged.ll("resume", "fix", env=env)
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert "the judge could not judge: its runner was killed" in done.stdout
-    assert said(judged) == ["lost: its runner was killed"] * 2
-    assert turns(judged) == ["codex"] * 2
+def test_an_answer_that_is_not_here_counts_as_asked(judged):
+    """As on another computer, or if an earlier version asked it."""
+    stage(judged, "codex", PAUSES + VETO)
+    with killed_while_it_is_asked(judged) as env:
+        shutil.rmtree(judged.home / ".local/state/little-loops/judges")
+        assert judged.ll("resume", "fix", env=env).returncode == 1
+    assert said(judged) == [f"unanswered: its answer is not on this computer, {ONCE}"]
+    assert turns(judged) == ["codex"]
+
+
+def test_a_resume_in_another_state_ends_it(judged):
+    stage(judged, "codex", PAUSES + VETO, AGREES)
+    with killed_while_it_is_asked(judged) as env:
+        both = keeper(judged), judge(judged)
+        done = judged.ll("resume", "fix", "--from", "repair", env=env)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert not any(map(is_alive, both))
+    assert [each.split(":")[0] for each in said(judged)] == ["lost", "pass"]
 
 
 def test_killed_after_its_answer_it_is_not_asked_again(judged):

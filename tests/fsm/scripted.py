@@ -15,6 +15,7 @@ from little_loops.fsm.commands import (
     WORKTREE_COMMANDS,
     Admit,
     AskJudge,
+    CollectJudge,
     Command,
     Ending,
     EndLeftovers,
@@ -52,6 +53,7 @@ from little_loops.fsm.happenings import (
     Judged,
     LeftoversEnded,
     LimitsKnown,
+    NothingCollected,
     PathsRestored,
     Resumed,
     Started,
@@ -62,6 +64,7 @@ from little_loops.fsm.happenings import (
 )
 from little_loops.fsm.machine import Step
 from little_loops.fsm.schema import Convergence, FSMLoop
+from little_loops.fsm.spending import LOST
 from little_loops.fsm.state import (
     BranchCount,
     ChildResult,
@@ -71,6 +74,7 @@ from little_loops.fsm.state import (
     Note,
     Result,
     SignalLine,
+    Uncollected,
 )
 from little_loops.fsm.timestamps import Moment
 from little_loops.fsm.train import result_of
@@ -163,7 +167,7 @@ class ScriptedWorld:
         self.trees = FakeTrees()
         self.admissions: list[Callable[[Moment], Happening]] = []
         self.limited: dict[str, int] = {}
-        self.opinions: list[Opinion | Stop | type[Crash]] = []
+        self.opinions: list[Opinion | Uncollected | Stop | type[Crash]] = []
         self.told: tuple[Note, ...] = ()
         self.hooks: dict[str, list[str | Stop | type[Crash]]] = {}
         self.hook_writes: dict[str, dict[str, str | None]] = {}
@@ -298,13 +302,16 @@ class ScriptedWorld:
         answer = self.admissions.pop(0) if self.admissions else Admitted
         return answer(self.now())
 
-    def ask_judge(self, run: LoopState, command: AskJudge) -> Happening:
-        """The next opinion; a judge that costs nothing and takes a second."""
+    def ask_judge(self, run: LoopState, command: AskJudge | CollectJudge) -> Happening:
+        """The next opinion, of a judge that takes a second; a word says why there is none."""
         said = self.opinions.pop(0)
         if said is Crash:
             raise Crash
         if isinstance(said, Stop):
             return StopAsked(self.now(), said.signal)
+        if isinstance(said, str):
+            result = LOST._replace(agent=None if said == "not_started" else "error")
+            return NothingCollected(self.now(), said, "nobody knows", result)
         assert isinstance(said, Opinion)
         self._pass(1000)
         answer = JudgeAnswered(self.now(), said.judgement, said.result, said.quotes, said.restored)
@@ -385,6 +392,7 @@ PERFORM: Performers = {
     Admit: ScriptedWorld.admit,
     LookUpLimits: ScriptedWorld.look_up_limits,
     AskJudge: ScriptedWorld.ask_judge,
+    CollectJudge: ScriptedWorld.ask_judge,
     RunBuiltin: ScriptedWorld.act,
     RunHook: ScriptedWorld.hook,
     FindBranches: ScriptedWorld.find_branches,

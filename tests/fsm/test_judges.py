@@ -15,8 +15,8 @@ from little_loops.fsm.happenings import Admitted, Denied, Queued
 from little_loops.fsm.judges import question_text, ruling_on
 from little_loops.fsm.recorded import Recording, Unexpected
 from little_loops.fsm.schema import All, FSMLoop, HostOptions, JudgeConfig
-from little_loops.fsm.state import Judgement
-from little_loops.fsm.turn_hosts import is_turn_open, judge_host, turn_attempt
+from little_loops.fsm.state import Judgement, Limits
+from little_loops.fsm.turn_hosts import collects_judge, is_turn_open, judge_host, turn_attempt
 from tests.fsm.fake_trees import FakeTrees
 from tests.fsm.scripted import (
     START_MS,
@@ -334,38 +334,120 @@ def test_its_own_time(timeout, deadline_ms):
 # ── stops and kills ────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_judge_that_was_lost_is_asked_again_and_paid_for():
-    world = world_of([0], [Crash])
-    with pytest.raises(Crash):
-        begin(world)
-    world.opinions = [YES]
-    run, _ = go_on(world, [])
-    assert told(world) == ["judge: lost", "judge: pass", "check -> done (on_pass)"]
-    assert run.costs["check"].cost_usd == pytest.approx(0.35)  # an estimate, and what it cost
+PASSES = ["judge: pass", "check -> done (on_pass)"]
+UNKNOWN = "error: the judge could not judge: nobody knows"
 
 
 @pytest.mark.parametrize(
-    ("second", "story"),
+    ("left", "story", "questions", "cost_usd"),
     [
-        pytest.param(UNSURE, ["judge: error", "error: the judge could not judge: ?"], id="unsure"),
+        pytest.param([YES], PASSES, 1, 0.25, id="its answer"),
+        pytest.param([Crash, YES], PASSES, 1, 0.25, id="its answer, at the second resume"),
+        pytest.param([UNSURE, YES], ["judge: error", *PASSES], 2, 0.5, id="none"),
+        pytest.param(["unanswered"], ["judge: unanswered", UNKNOWN], 1, 0.1, id="nothing"),
+        pytest.param(["not_started", YES], ["judge: not_started", *PASSES], 2, 0.25, id="no judge"),
+        pytest.param(["lost", YES], ["judge: lost", *PASSES], 2, 0.35, id="one of other files"),
         pytest.param(
-            Crash,
-            ["judge: lost", "error: the judge could not judge: its runner was killed"],
-            id="lost again",
+            ["lost", Crash, "lost"],
+            ["judge: lost", "judge: lost", UNKNOWN],
+            2,
+            0.2,
+            id="one of other files twice",
+        ),
+        pytest.param(
+            ["not_started", Crash, "not_started", Crash, "not_started", YES],
+            ["judge: not_started"] * 3 + PASSES,
+            4,
+            0.25,
+            id="no judge, three times",
         ),
     ],
 )
 @pytest.mark.parametrize("evidence", [None, "on"])
-def test_a_pass_costs_two_questions_at_most(second, story, evidence):
-    world = world_of([0], [Crash])
+def test_what_a_judge_has_left_that_outlived_its_runner(left, story, questions, cost_usd, evidence):
+    """Without prices an answer costs what it says; the others are estimated."""
+    world = world_of([0], [Crash, *left])
     with pytest.raises(Crash):
         begin(world, evidence=evidence)
-    world.opinions = [second]
-    if second is Crash:
+    for _ in range(left.count(Crash)):
         with pytest.raises(Crash):
             go_on(world, [])
-    go_on(world, [])
-    assert (asked(world), told(world)) == (2, ["judge: lost", *story])
+    # With evidence, a recorded pass is proved again; the judge's answer holds for the same files.
+    proof = [0] if evidence and story[-1] == PASSES[-1] else []
+    run, _ = go_on(world, proof)
+    assert (told(world), asked(world)) == (story + PASSES[-1:] * len(proof), questions)
+    assert run.costs["check"].cost_usd == pytest.approx(cost_usd)
+    assert world.opinions == []
+
+
+def test_its_answer_is_collected_after_the_last_dollar_is_spent():
+    world = world_of([0], [UNSURE, Crash, YES])
+    with pytest.raises(Crash):
+        begin(world)
+    go_on(world, [], limits=Limits(max_cost_usd=0.2))
+    assert told(world) == ["judge: error", *PASSES]
+
+
+@pytest.mark.parametrize(
+    ("edits", "opinions"),
+    [
+        pytest.param({}, [], id="the same files"),
+        pytest.param({"src/a": "new"}, [YES], id="other files"),
+    ],
+)
+def test_a_pass_that_is_proved_again_is_not_judged_again(edits, opinions):
+    world = world_of([0], [YES])
+    begin(world, evidence="on")
+    whole = world.log
+    [answer] = [n for n, each in enumerate(whole, 1) if each["event"] == "judge_complete"]
+    world.log = whole[:answer]
+    world.saved = rebuilt(world.log, world.loop)
+    world.trees.write(edits)
+    world.opinions = [*opinions]
+    go_on(world, [0])
+    assert asked(world) == 1 + len(opinions)
+    assert told(world)[-1] == PASSES[-1]
+
+
+def test_another_question_is_asked_about_the_same_files():
+    world = world_of([0], [YES])
+    begin(world, evidence="on")
+    [answer] = [n for n, each in enumerate(world.log, 1) if each["event"] == "judge_complete"]
+    world.log = world.log[:answer]
+    world.saved = rebuilt(world.log, world.loop)
+    world.loop = loop_of({**JUDGE, "question": "Is it good?"})
+    world.opinions = [YES]
+    go_on(world, [0])
+    assert asked(world) == 2
+
+
+def test_a_definition_without_a_judge_needs_no_answer():
+    world = world_of([0], [Crash])
+    with pytest.raises(Crash):
+        begin(world)
+    world.loop = loop_of({"type": "exit_code"})
+    run, _ = go_on(world, [])
+    assert told(world) == ["judge: lost", "check -> done (on_pass)"]
+    assert run.costs["check"].cost_usd == pytest.approx(0.1)
+
+
+def test_a_resume_in_another_state_needs_no_answer():
+    world = world_of([0], [Crash])
+    with pytest.raises(Crash):
+        begin(world)
+    assert world.saved is not None
+    assert collects_judge(world.loop, world.saved, None)
+    assert not collects_judge(world.loop, world.saved, "fix")
+    assert not collects_judge(world.loop, world.saved._replace(resume_to="fix"), None)
+    world.opinions = [YES]
+    run, _ = go_on(world, [FIXES, 0], from_state="fix")
+    assert told(world) == [
+        "judge: lost",
+        "check -> fix (resume)",
+        "fix -> check (next)",
+        *PASSES,
+    ]
+    assert run.costs["check"].cost_usd == pytest.approx(0.35)
 
 
 @pytest.mark.parametrize(
@@ -395,7 +477,8 @@ def test_killed_after_any_event_it_is_asked_once(opinion, evidence):
         cut.saved = rebuilt(cut.log, cut.loop)
         cut.ran_ms = cut.saved.ran_ms
         go_on(cut, [0, 2] if count < starts[0] - 1 - bool(evidence) else [2])
-        assert asked(cut) == (0 if count >= answers[0] else 1), count
+        assert asked(cut) == (count < starts[0]), count
+        assert cut.opinions == ([] if count < answers[0] else [opinion]), count
 
 
 # ── its agent and its answer ───────────────────────────────────────────────────────────────────

@@ -60,6 +60,7 @@ def eval_of(result: str, reason: str = "", kind: str = "exit_code", **more: floa
             for verdict, later in (
                 ("fail", [entry("check_result", verdict="fail")]),
                 ("fail", [entry("judge_complete", number=1, reason="", verdict="fail")]),
+                ("error", [entry("judge_complete", number=1, reason="", verdict="unanswered")]),
                 ("pass", [entry("judge_complete", number=1, reason="", verdict="pass")]),
                 ("handoff", [entry("handoff_detected")]),
                 *((reason, [entry("loop_error", reason=reason)]) for reason in PROOF_VERDICTS),

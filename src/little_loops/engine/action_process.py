@@ -47,6 +47,23 @@ class OutputSink(Protocol):
 Redirect = Callable[[Mapping[str, str]], dict[str, str]]
 
 
+class RunsProgram(Protocol):
+    """Runs the program of an action, as `run_program` does."""
+
+    def __call__(
+        self,
+        at: Workplace,
+        job: Job,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        streams: OutputSink,
+        *,
+        plan: Plan,
+        stdin: bytes | None = None,
+        leftovers: Plan | None = None,
+    ) -> process.Ended | process.CannotStart: ...
+
+
 class Workplace(NamedTuple):
     """Where the actions of a run work, their environment, and who observes them."""
 

@@ -19,6 +19,7 @@ from little_loops.engine.action_output import Streams, kept_structured, kept_tex
 from little_loops.engine.action_process import (
     Notes,
     ParsedSignal,
+    RunsProgram,
     Workplace,
     cut_by,
     environment,
@@ -78,7 +79,13 @@ READY_LINE = re.compile(rf"[\s*_`'\"]*{READY}[\s*_`'\".!]*", re.IGNORECASE)
 """The line that says the notes are in a file, as models write it: in bold, with a full stop."""
 
 
-def run_agent(at: Workplace, run: LoopState, command: RunAgent, filled: Filled) -> ActionOutcome:
+def run_agent(
+    at: Workplace,
+    run: LoopState,
+    command: RunAgent,
+    filled: Filled,
+    run_program: RunsProgram = run_program,
+) -> ActionOutcome:
     """Run one turn of an agent; its output is stored, and files for it are written to the run's
     directory.
 
@@ -102,7 +109,8 @@ def run_agent(at: Workplace, run: LoopState, command: RunAgent, filled: Filled) 
         return ActionOutcome(Result(None, 0, failure=why_not, kind=MISSING))
     turn = TurnInProgress(at, host.reader(request))
     streams = Streams(at, command.job, turn.feed, is_agent=True)
-    ended, cut = _run(at, command, host, argv, with_launch(launch, env), streams, launch.stdin)
+    env = with_launch(launch, env)
+    ended, cut = _run(at, command, host, argv, env, streams, launch.stdin, run_program)
     raw = streams.result(ended, "none" if cut == "host" else cut)
     if isinstance(ended, process.CannotStart):
         return ActionOutcome(raw)
@@ -131,6 +139,7 @@ def _run(
     env: Mapping[str, str],
     streams: Streams,
     stdin: bytes,
+    run_program: RunsProgram,
 ) -> tuple[process.Ended | process.CannotStart, Cut]:
     """Run the agent's program, and end the processes that it left running.
 

@@ -1,30 +1,41 @@
-"""Ask a judge: an agent that gets the change as data and may only read.
+"""Ask a judge: an agent that gets the change as data and may only read. Collect the answer of one
+that has outlived its runner.
 
 With evidence, the files are recorded before and after its turn. If they differ, they are put back,
-and it has not judged.
+and it has not judged. After a kill they stay as they are, because the user may have changed them.
 
-Not here: when it is asked and what its answer leads to (`fsm.judges`).
+Not here: when it is asked and what its answer leads to (`fsm.judges`), where it is kept
+(`kept_judges`).
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from signal import SIGKILL
 
+from little_loops.engine.action_process import Workplace
 from little_loops.engine.agent_actions import run_agent
-from little_loops.engine.metering import recorded
+from little_loops.engine.drive import ActionOutcome
+from little_loops.engine.kept_judges import CollectedProgram, KeptProgram
+from little_loops.engine.metering import record_lost_turn, recorded
 from little_loops.engine.resolve import Filled, fill
 from little_loops.engine.run_trees import SNAPSHOT_S
 from little_loops.errors import LittleLoopsError
-from little_loops.fsm.commands import AskJudge, RunAgent
-from little_loops.fsm.happenings import Happening, JudgeAnswered
+from little_loops.fsm.commands import AskJudge, CollectJudge, RunAgent
+from little_loops.fsm.happenings import Happening, JudgeAnswered, NothingCollected
 from little_loops.fsm.judges import question_text, ruling_on
 from little_loops.fsm.path_text import listed_paths
 from little_loops.fsm.schema import DIFF, ERROR, OUTPUT, PASS
+from little_loops.fsm.spending import LOST
 from little_loops.fsm.state import Judgement, LoopState, Result
 from little_loops.hosts.base import host_named
 from little_loops.hosts.verdicts import last_line_verdict
-from little_loops.light_typing import TYPE_CHECKING
+from little_loops.light_typing import TYPE_CHECKING, Any, Self
 from little_loops.records import NamedTuple
+from little_loops.system import kept, process
+from little_loops.system.files import Folder
 from little_loops.system.plain_files import read_plain
 from little_loops.templates.render import data_for_agent
 from little_loops.trees.git import Interrupted
@@ -32,13 +43,36 @@ from little_loops.trees.git import Interrupted
 if TYPE_CHECKING:
     from little_loops.engine.local_world import LocalWorld
 
+Act = Callable[[Workplace, LoopState, RunAgent, Filled], ActionOutcome]
 MOST_CHARS = 400_000
 """What a judge sees of one diff, output or file; a longer one is cut, and says so."""
 NOT_ASKED = Result(None, 0)
+UNSEEN = process.Ended(None, SIGKILL, "stop", 0, 0)
+"""How a judge has ended if nobody saw that."""
+KILLED = "its runner was killed before it was started"
+ENDED = "it was ended before it had answered, and it is asked only once"
+ELSEWHERE = "its answer is not on this computer, and it is asked only once"
+OTHER_QUESTION = "the question has changed since it was asked"
+CHANGED = "files changed before its answer was recorded"
 
 
 class CannotShow(Exception):
     """Something that the judge is to see is missing."""
+
+
+class Shown(NamedTuple):
+    """What a judge was asked and shown, each text with its name, and the id of the project's files
+    then."""
+
+    question: str
+    project: str | None
+    texts: Sequence[tuple[str, str]]
+
+    @classmethod
+    def from_json(cls, plain: Mapping[str, Any]) -> Self:
+        return cls(
+            plain["question"], plain["project"], [(name, text) for name, text in plain["texts"]]
+        )
 
 
 class JudgeReply(NamedTuple):
@@ -58,8 +92,9 @@ def ask_judge(world: LocalWorld, run: LoopState, command: AskJudge) -> Happening
     restored: tuple[str, ...] = ()
     try:
         before = _project(world, command)
-        shown = _shown(world, run, command, before)
-        if any(text for _, text in shown):
+        texts = _shown(world, run, command, before)
+        shown = Shown(command.judge.question, before, texts)
+        if any(text for _, text in shown.texts):
             answer = _asked(world, run, command, shown)
         else:
             answer = answer._replace(judgement=Judgement(PASS, "there is nothing to judge"))
@@ -67,8 +102,18 @@ def ask_judge(world: LocalWorld, run: LoopState, command: AskJudge) -> Happening
         if restored or failed:
             answer = _of_changed_files(answer, restored, failed)
     except (CannotShow, LittleLoopsError, Interrupted) as problem:
-        why = problem.message if isinstance(problem, LittleLoopsError) else str(problem)
-        answer = answer._replace(judgement=Judgement(ERROR, why or "the snapshot was cut"))
+        answer = answer._replace(judgement=_problem(problem))
+    return _answered(world, answer, restored)
+
+
+def _problem(problem: Exception) -> Judgement:
+    why = problem.message if isinstance(problem, LittleLoopsError) else str(problem)
+    return Judgement(ERROR, why or "the snapshot was cut")
+
+
+def _answered(
+    world: LocalWorld, answer: JudgeReply, restored: tuple[str, ...] = ()
+) -> JudgeAnswered:
     return JudgeAnswered(
         world.clock.now(),
         answer.judgement,
@@ -88,6 +133,59 @@ def _of_changed_files(
     warnings = (*answer.warnings, *(f"not restored: {path}" for path in failed))
     judgement = Judgement(ERROR, f"files changed while it was working: {paths}")
     return answer._replace(judgement=judgement, warnings=warnings)
+
+
+# ── collecting its answer ──────────────────────────────────────────────────────────────────────
+
+
+def collect_judge(world: LocalWorld, run: LoopState, command: CollectJudge) -> Happening:
+    """Return the answer to a question of a killed runner, when its judge has ended; or that there
+    is none that counts. A stop ends the judge."""
+    assert world.judges is not None, "a loop that asks a judge has one"
+    place = world.judges.of(run.run, command.question.job)
+    if place is None:
+        return NothingCollected(world.clock.now(), "unanswered", ELSEWHERE, LOST)
+    with place:
+        world.onlookers.doing("Waiting for the judge that was asked before the run was killed")
+        has_ended = kept.wait(place, world.services.stop, world.onlookers.tick)
+        # What it has left running; after a stop, itself.
+        world.judges.end(run.run, command.question.job, world.services.stop)
+        turn = kept.turn_in(place)
+        if turn is None or not kept.was_started(place):
+            nothing = NothingCollected(world.clock.now(), "not_started", KILLED)
+            return world.stop_asked() or nothing
+        return _collected(world, run, command.question, place, turn, has_ended=has_ended)
+
+
+def _collected(
+    world: LocalWorld,
+    run: LoopState,
+    question: AskJudge,
+    place: Folder,
+    turn: kept.Turn,
+    *,
+    has_ended: bool,
+) -> Happening:
+    """Return the answer that a judge has left, and record what it cost. It counts if somebody saw
+    the judge end, nobody else has stopped it, and the files are as they were."""
+    ended, shown = kept.end_of(place) or UNSEEN, Shown.from_json(turn.about)
+    program = CollectedProgram(place, ended)
+    answer = _turn(world, run, question, shown, partial(run_agent, run_program=program.run))
+    root = world.own_request().root
+    record_lost_turn(world.loop, run, root, answer.result, world.services.environ)
+    at = world.clock.now()
+    if has_ended and ended.cut_by == "stop":
+        return NothingCollected(at, "unanswered", ENDED, answer.result)
+    if shown.question != question.judge.question:
+        return NothingCollected(at, "lost", OTHER_QUESTION, answer.result)
+    try:
+        changed = _changed(world, shown.project, _project(world, question))
+    except (LittleLoopsError, Interrupted) as problem:
+        return _answered(world, answer._replace(judgement=_problem(problem)))
+    if changed:
+        why = f"{CHANGED}: {listed_paths(changed, len(changed))}"
+        return NothingCollected(at, "lost", why, answer.result)
+    return _answered(world, answer)
 
 
 # ── what it sees ───────────────────────────────────────────────────────────────────────────────
@@ -142,10 +240,21 @@ def _cut(text: str) -> str:
 # ── its turn ───────────────────────────────────────────────────────────────────────────────────
 
 
-def _asked(
-    world: LocalWorld, run: LoopState, command: AskJudge, shown: list[tuple[str, str]]
+def _asked(world: LocalWorld, run: LoopState, command: AskJudge, shown: Shown) -> JudgeReply:
+    """Start the judge in the place that was made for it, and return its answer."""
+    assert world.judges is not None, "a loop that asks a judge has one"
+    place = world.judges.of(run.run, command.job)
+    if place is None:
+        return JudgeReply(Judgement(ERROR, "its files were removed"), NOT_ASKED)
+    with place:
+        act = partial(run_agent, run_program=KeptProgram(place, shown._asdict()).run)
+        return _turn(world, run, command, shown, partial(recorded, world, act))
+
+
+def _turn(
+    world: LocalWorld, run: LoopState, command: AskJudge, shown: Shown, act: Act
 ) -> JudgeReply:
-    """Run the turn of the judge, and read its answer."""
+    """Let `act` carry out the turn of the judge, and read its answer."""
     host = host_named(command.host.host).read_only(command.host)
     if host is None:
         return JudgeReply(Judgement(ERROR, f"`{command.host.host}` cannot only read"), NOT_ASKED)
@@ -155,9 +264,9 @@ def _asked(
     filled = fill(turn, world.values(run))
     if not isinstance(filled, Filled):
         return JudgeReply(Judgement(ERROR, filled), NOT_ASKED)
-    safe = [(name, data_for_agent(text)) for name, text in shown]
+    safe = [(name, data_for_agent(text)) for name, text in shown.texts]
     text = question_text(command.judge, safe)
-    acted = recorded(world, run_agent, world.workplace, run, turn, filled._replace(text=text))
+    acted = act(world.workplace, run, turn, filled._replace(text=text))
     result, stop = acted.result, world.ended(acted).stop
     if result.agent != "success":
         why = result.failure or result.reason or result.kind or "it ended without an answer"
@@ -165,7 +274,7 @@ def _asked(
     said = result.output
     if said is None and result.output_file is not None:
         said = world.values(run).read(result.output_file)
-    lines = {line for _, text in (*shown, *safe) for line in text.splitlines()}
+    lines = {line for _, text in (*shown.texts, *safe) for line in text.splitlines()}
     judgement, quotes = ruling_on(last_line_verdict(said or ""), said or "", lines)
     return JudgeReply(judgement, result, quotes, acted.warnings, stop)
 
@@ -174,14 +283,17 @@ def _put_back(
     world: LocalWorld, command: AskJudge, before: str | None
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Restore what changed during the turn. Return the paths, and those that could not be."""
-    after = _project(world, command)
-    if before is None or after is None or before == after:
+    paths = _changed(world, before, _project(world, command))
+    if before is None or not paths:
         return (), ()
-    trees = world.trees
-    paths = tuple(
-        path for path in trees.store.changed_paths(before, after) if not trees.is_anothers(path)
-    )
-    if not paths:
-        return (), ()
-    done = trees.store.put_back(trees.rules, before, paths)
+    done = world.trees.store.put_back(world.trees.rules, before, paths)
     return done.paths, done.failed
+
+
+def _changed(world: LocalWorld, before: str | None, after: str | None) -> tuple[str, ...]:
+    """Return the paths that differ, without those of runs beside this one."""
+    if before is None or after is None or before == after:
+        return ()
+    trees = world.trees
+    found = trees.store.changed_paths(before, after)
+    return tuple(path for path in found if not trees.is_anothers(path))

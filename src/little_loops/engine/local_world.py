@@ -25,6 +25,7 @@ from little_loops.fsm.commands import (
     AskJudge,
     CheckMerged,
     ClearWorktrees,
+    CollectJudge,
     Command,
     CommitWork,
     EndLeftovers,
@@ -83,6 +84,7 @@ if TYPE_CHECKING:
     from little_loops.engine.event_hooks import EventHooks
     from little_loops.engine.gate import AgentAdmission
     from little_loops.engine.handoff_handler import HandoffHandler
+    from little_loops.engine.kept_judges import JudgePlaces
     from little_loops.engine.lifecycle import RunRequest
     from little_loops.engine.notifying import Notifier
     from little_loops.engine.run_trees import RunTrees
@@ -188,6 +190,15 @@ class LocalWorld:
 
         return ChildProcesses(self)
 
+    @cached_property
+    def judges(self) -> JudgePlaces | None:
+        """Where the judges of the run are kept; None if the loop has none."""
+        if all(state.judge is None for state in self.loop.states.values()):
+            return None
+        from little_loops.engine.kept_judges import JudgePlaces  # few loops have a judge
+
+        return JudgePlaces(self.services.environ)
+
     def emit(self, step: Step) -> None:
         """Append the events to the log, with secrets masked, and sync it; then pass them to the
         observers.
@@ -199,7 +210,11 @@ class LocalWorld:
         events = self._with_filled_action(step)
         if self.masker.words:
             events = [masked(entry, self.masker.mask_excerpt) for entry in events]
+        if self.judges is not None:
+            self.judges.before(step)
         self.writer.append(map(to_record, events), sync=True)
+        if self.judges is not None:
+            self.judges.after(step)
         if self._mail:
             self._discard_mail()
         self.onlookers.records(events)
@@ -402,6 +417,12 @@ def _ask_judge(world: LocalWorld, run: LoopState, command: AskJudge) -> Happenin
     return ask_judge(world, run, command)
 
 
+def _collect_judge(world: LocalWorld, run: LoopState, command: CollectJudge) -> Happening:
+    from little_loops.engine.judge_turns import collect_judge  # only after a kill
+
+    return collect_judge(world, run, command)
+
+
 def _builtin(world: LocalWorld, run: LoopState, command: RunBuiltin) -> ActionEnded:
     from little_loops.engine.builtin_actions import run_builtin  # only a relay has these
 
@@ -527,6 +548,7 @@ PERFORM: Performers = {
     Admit: _admit,
     LookUpLimits: _look_up_limits,
     AskJudge: _ask_judge,
+    CollectJudge: _collect_judge,
     RunBuiltin: _builtin,
     RunHook: _hook,
     FindBranches: _find_branches,

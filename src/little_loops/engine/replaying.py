@@ -26,6 +26,7 @@ from little_loops.fsm.agent_outcomes import agent_exit_code
 from little_loops.fsm.commands import (
     Admit,
     AskJudge,
+    CollectJudge,
     Command,
     Ending,
     EndLeftovers,
@@ -402,7 +403,7 @@ class ReplayWorld:
             case FindBranches() | RunChildren() | GatherChildren():
                 here = run.current_state
                 raise NoAnswer(f"the recording has no end of the run that `{here}` starts")
-            case AskJudge():
+            case AskJudge() | CollectJudge():
                 here = run.current_state
                 raise NoAnswer(f"there is no recorded answer of the judge of `{here}`")
             case RunHook():

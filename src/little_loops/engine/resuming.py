@@ -35,7 +35,7 @@ from little_loops.fsm.happenings import Resumed
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import Answer, Counted, LoopState, Result
 from little_loops.fsm.timestamps import wall_ms_of
-from little_loops.fsm.turn_hosts import host_of, is_turn_open, turn_attempt
+from little_loops.fsm.turn_hosts import collects_judge, host_of, is_turn_open, turn_attempt
 from little_loops.light_typing import TYPE_CHECKING, Any
 from little_loops.runs import storage
 from little_loops.runs.history import archive
@@ -45,6 +45,7 @@ from little_loops.runs.storage import RunWriter
 from little_loops.runs.stored_run import StoredRun, find, take_over
 from little_loops.system.clock import wall_ms
 from little_loops.system.files import Folder
+from little_loops.system.process_tree import marks_of
 from little_loops.system.user_state import state_home
 
 if TYPE_CHECKING:
@@ -111,10 +112,11 @@ def _resume(
             from little_loops.runs.recordings import with_definition  # few runs are redefined
 
             writer.keep(with_definition(stored.start, loop, run.seq))
-        orphans = end_orphans(run, machine, writer, services, place)
+        collects = collects_judge(machine, run, request.from_state)
+        orphans = end_orphans(run, machine, writer, services, place, collects=collects)
         clock = clock_for(services, run.ran_ms + unrecorded_ms(run, stored.files))
         context = {**_changed_context(before, loop), **request.context}
-        lost = lost_turn(run, machine, writer)
+        lost = None if collects else lost_turn(run, machine, writer)
         if lost is not None:
             from little_loops.engine.metering import record_lost_turn  # only agents cost anything
 
@@ -314,15 +316,18 @@ def end_orphans(
     writer: RunWriter,
     services: Services,
     place: str | None = None,
+    *,
+    collects: bool = False,
 ) -> tuple[str, ...]:
     """End processes of a killed runner's action, and of the runs that it started, before anything
-    runs again. Return their names."""
+    runs again; but not a judge whose answer the run `collects`. Return their names."""
     if run.status != "running":
         return ()
     from little_loops.runs.leftovers import end_leftovers  # only after a kill
 
     copy = _copy_of(run, place or writer.files.root, services) if loop.evidence.clean else None
-    ended = end_leftovers(writer.files, run.run, loop.kill_grace, copy)
+    spared = marks_of(run.run, run.step, turn_attempt(run)) if collects else None
+    ended = end_leftovers(writer.files, run.run, loop.kill_grace, copy, spared)
     return tuple(f"{member.name} (pid {member.pid})" for member in ended)
 
 

@@ -16,6 +16,7 @@ from little_loops.fsm.commands import (
     WORKTREE_COMMANDS,
     Admit,
     AskJudge,
+    CollectJudge,
     Command,
     EndLeftovers,
     FindBranches,
@@ -198,7 +199,9 @@ def _ignore_leftovers(world: RunnerWorld, run: LoopState, command: EndLeftovers)
     return LeftoversEnded(world.clock.now(), command.ending)
 
 
-def _ask_judge(world: RunnerWorld, run: LoopState, command: AskJudge) -> JudgeAnswered:
+def _ask_judge(
+    world: RunnerWorld, run: LoopState, command: AskJudge | CollectJudge
+) -> JudgeAnswered:
     why = "cannot ask a judge: this run stores no files"
     return JudgeAnswered(world.clock.now(), Judgement(ERROR, why), Result(None, 0))
 
@@ -215,6 +218,7 @@ PERFORM: Performers = {
     Admit: _admit,
     LookUpLimits: _look_up_limits,
     AskJudge: _ask_judge,
+    CollectJudge: _ask_judge,
     RunShell: _act,
     RunAgent: _act,
     RunBuiltin: _refuse,

@@ -30,6 +30,7 @@ from little_loops.fsm.commands import (
     WORKTREE_COMMANDS,
     Admit,
     AskJudge,
+    CollectJudge,
     Command,
     Ending,
     EndLeftovers,
@@ -448,7 +449,9 @@ def _admit(world: ScriptedWorld, run: LoopState, command: Admit) -> Admitted:
     return Admitted(world.now())  # nothing starts, so there is nothing to wait for
 
 
-def _ask_judge(world: ScriptedWorld, run: LoopState, command: AskJudge) -> JudgeAnswered:
+def _ask_judge(
+    world: ScriptedWorld, run: LoopState, command: AskJudge | CollectJudge
+) -> JudgeAnswered:
     result = Result(0, 0, agent="success", cost_usd=0.0)
     return JudgeAnswered(world.now(), world.script.opinion(run), result)
 
@@ -471,6 +474,7 @@ PERFORM: Performers = {
     Admit: _admit,
     LookUpLimits: _look_up_limits,
     AskJudge: _ask_judge,
+    CollectJudge: _ask_judge,
     RunShell: _act,
     RunAgent: _act,
     RunBuiltin: _act,

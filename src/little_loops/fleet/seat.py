@@ -39,6 +39,7 @@ from little_loops.fsm.codec import decode_happening, encode_happening, from_reco
 from little_loops.fsm.commands import (
     AskJudge,
     CheckMerged,
+    CollectJudge,
     Command,
     Ending,
     EndLeftovers,
@@ -82,6 +83,7 @@ ACTIONS = (
     RunChildren,
     RunHook,
     AskJudge,
+    CollectJudge,
     CheckMerged,
     PrepareWorktree,
 )

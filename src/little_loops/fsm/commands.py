@@ -113,6 +113,12 @@ class AskJudge(NamedTuple):
     reference: str | None = None
 
 
+class CollectJudge(NamedTuple):
+    """Collect the answer to this question, which a runner that was killed has asked."""
+
+    question: AskJudge
+
+
 class LookUpLimits(NamedTuple):
     """Look up which of these agents have met a usage limit that lasts, in any run of the user."""
 
@@ -394,6 +400,7 @@ Command = (
     | Admit
     | LookUpLimits
     | AskJudge
+    | CollectJudge
     | Judge
     | Wait
     | TreeCommand

@@ -289,7 +289,9 @@ class JudgeStart(NamedTuple):
 class JudgeComplete(NamedTuple):
     """The judge has confirmed a pass, has vetoed it, or could not judge."""
 
-    # `lost`: its runner was killed; it is asked once more. `stopped`: a stop interrupted it.
+    # `lost`: the files changed after its runner was killed; it is asked about the new ones.
+    # `not_started`: its runner was killed before that. `unanswered`: its answer is gone, and it is
+    # not asked again. `stopped`: a stop interrupted it.
     state: str
     number: int
     verdict: JudgeVerdict

@@ -366,7 +366,7 @@ def _ruling(run: LoopState, event: JudgeStart | JudgeComplete) -> LoopState:
     before = run.ruling
     errors = 0 if before is None else before.errors
     if isinstance(event, JudgeStart):
-        ruling = Ruling(event.step, event.attempt, event.number, errors)
+        ruling = Ruling(event.step, event.attempt, event.number, errors, question=event.question)
         return run._replace(ruling=ruling, session_id=event.session_id, wait=None)
     assert before is not None, "a judge that answers was asked"
     errors += event.verdict in ("error", "lost")

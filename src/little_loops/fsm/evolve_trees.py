@@ -38,12 +38,13 @@ from little_loops.fsm.evidence import (
     tampered_finding,
 )
 from little_loops.fsm.path_text import listed_paths
-from little_loops.fsm.schema import ERROR, OUT_OF_SCOPE
+from little_loops.fsm.schema import ERROR, OUT_OF_SCOPE, PASS
 from little_loops.fsm.state import (
     FORK,
     Best,
     Blame,
     CheckRecord,
+    Confirmation,
     Finding,
     LoopState,
     Move,
@@ -99,10 +100,11 @@ def _apply_movement(run: LoopState, trees: Trees, event: Event) -> Trees:
         case TransitionTaken():
             trees = _passed_runs(run, trees)
             return trees._replace(place="here", headed=None, finding=None)
-        case StateEnter():
-            return trees._replace(unsettled=0)
+        case StateEnter(state=state):
+            confirmed = {name: of for name, of in trees.confirmed.items() if name != state}
+            return trees._replace(unsettled=0, confirmed=confirmed)
         case JudgeStart() | JudgeComplete():
-            return _judge(trees, event)
+            return _judge(run, trees, event)
         case Cycle():
             trees = _expect_edits_by_user(trees) if event.wait_ms else trees
             trees = trees._replace(checks={}, stalls=0, unsettled=0, agent_acted=False)
@@ -137,9 +139,13 @@ def _passed_runs(run: LoopState, trees: Trees) -> Trees:
     return trees._replace(checks={**trees.checks, name: record})
 
 
-def _judge(trees: Trees, event: JudgeStart | JudgeComplete) -> Trees:
-    """A judge may only read; what changes before its answer is recorded is blamed on it."""
-    is_over = isinstance(event, JudgeComplete) and event.verdict != "lost"
+def _judge(run: LoopState, trees: Trees, event: JudgeStart | JudgeComplete) -> Trees:
+    """A judge may only read; what changes before its answer is recorded is blamed on it. What it
+    has confirmed are the files that its check has passed on."""
+    if isinstance(event, JudgeComplete) and event.verdict == PASS and run.ruling is not None:
+        found = Confirmation(trees.project or "", run.ruling.question)
+        trees = trees._replace(confirmed={**trees.confirmed, event.state: found})
+    is_over = isinstance(event, JudgeComplete) and event.verdict not in ("lost", "unanswered")
     return trees._replace(blame=None if is_over else "agent")
 
 

@@ -16,6 +16,7 @@ from little_loops.fsm.state import (
     Limits,
     Result,
     SignalLine,
+    Uncollected,
     When,
     Workspace,
 )
@@ -145,6 +146,16 @@ class JudgeAnswered(NamedTuple):
     restored: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     stop: int | None = None
+
+
+class NothingCollected(NamedTuple):
+    """There is no answer that counts to the question of a runner that was killed: it was never
+    asked (`not_started`), its answer is gone (`unanswered`) or about other files (`lost`)."""
+
+    at: Moment
+    verdict: Uncollected
+    reason: str
+    result: Result = Result(None, 0)
 
 
 class HookEnded(NamedTuple):
@@ -367,6 +378,7 @@ Happening = (
     | Denied
     | LimitsKnown
     | JudgeAnswered
+    | NothingCollected
     | HookEnded
     | Judged
     | WaitOver

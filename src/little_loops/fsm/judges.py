@@ -2,8 +2,8 @@
 
 It is asked after the check has passed and the rules of evidence are met, so it never makes a failed
 check pass. Its answer is recorded before anything follows from it. One that could not judge is
-asked once more, and so is one whose runner was killed: a pass costs two questions at most, however
-often its runner is killed.
+asked once more. It outlives a runner that is killed, and the resume collects its answer: no kill
+makes it be asked again about the same files.
 
 Not here: starting the agent and the tree meanwhile (`engine.judge_turns`).
 """
@@ -12,22 +12,24 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from little_loops.fsm.commands import Admit, AskJudge, Command
+from little_loops.fsm.commands import Admit, AskJudge, CollectJudge, Command
 from little_loops.fsm.events import CheckResult, JudgeComplete, JudgeStart, RunWarning
 from little_loops.fsm.evidence import PASSED, trees_of
-from little_loops.fsm.happenings import JudgeAnswered
+from little_loops.fsm.happenings import JudgeAnswered, NothingCollected
 from little_loops.fsm.limits import cost_left_usd
 from little_loops.fsm.next_action import judge_job, turn_session
 from little_loops.fsm.record_events import note_evaluated, note_spending
 from little_loops.fsm.schema import ERROR, FAIL, PASS, ExitCode, JudgeConfig, VerdictWords
 from little_loops.fsm.spending import used
-from little_loops.fsm.state import Judgement, JudgeVerdict, LoopState, Ruling
+from little_loops.fsm.state import Confirmation, Judgement, JudgeVerdict, LoopState, Ruling
 from little_loops.fsm.step_builder import StepBuilder
-from little_loops.fsm.turn_hosts import judge_host, name_of, turn_attempt
+from little_loops.fsm.turn_hosts import is_asked, judge_host, name_of, turn_attempt
 from little_loops.light_typing import Final
 
 MOST_ERRORS: Final = 2
-LOST: Final = "its runner was killed"
+FINAL: Final = (FAIL, "unanswered")
+LEFT: Final = "the run continues without its answer"
+STOPPED: Final = "a stop came before its answer"
 QUOTE: Final = ">"
 REASON: Final = "REASON:"
 
@@ -36,8 +38,15 @@ REASON: Final = "REASON:"
 
 
 def is_due(builder: StepBuilder, judgement: Judgement) -> bool:
-    """Return whether a pass needs the judge's confirmation."""
-    return builder.state.judge is not None and judgement.verdict in PASSED
+    """Return whether a pass needs the judge's confirmation, and does not have it: a check that runs
+    again only to prove a recorded pass is confirmed by the answer for the same files."""
+    run, judge, trees = builder.run, builder.state.judge, trees_of(builder.run)
+    if judge is None or judgement.verdict not in PASSED:
+        return False
+    if trees is None or run.ruling is not None:
+        return True
+    now = Confirmation(trees.project or "", judge.question)
+    return trees.confirmed.get(run.current_state) != now
 
 
 def ruled(builder: StepBuilder, judgement: Judgement) -> Judgement | None:
@@ -47,13 +56,16 @@ def ruled(builder: StepBuilder, judgement: Judgement) -> Judgement | None:
         return None
     if ruling.verdict == PASS:
         return judgement
-    is_final = ruling.verdict == FAIL or ruling.errors >= MOST_ERRORS
+    is_final = ruling.verdict in FINAL or ruling.errors >= MOST_ERRORS
     return _vetoed(builder, ruling) if is_final else None
 
 
 def ask(builder: StepBuilder, judgement: Judgement) -> Command:
     """Return the command to ask the judge, which is recorded; first the request to start it, if
-    agents have to ask for that. The pass itself is recorded before that."""
+    agents have to ask for that. The pass itself is recorded before that. If it was asked by a runner
+    that was killed, return the command to collect its answer."""
+    if is_asked(builder.run):
+        return CollectJudge(_question(builder))
     if builder.run.phase != "judged":
         default = ExitCode() if builder.result.agent is None else VerdictWords()
         note_evaluated(builder, default, judgement)
@@ -97,31 +109,43 @@ def _next_number(run: LoopState) -> int:
 
 def _ask(builder: StepBuilder) -> AskJudge:
     """Record that the judge is asked. Return the command."""
-    loop, run, judge = builder.loop, builder.run, builder.state.judge
+    run, judge = builder.run, builder.state.judge
     assert judge is not None, "only a state with a judge asks one"
-    host, number = judge_host(loop, builder.state), _next_number(run)
+    number = _next_number(run)
+    host = name_of(judge_host(builder.loop, builder.state))
     session = turn_session(run, turn_attempt(run, number))
     here = run.current_state
-    builder.note(
-        JudgeStart(here, run.step, run.attempt, number, judge.question, name_of(host), session)
-    )
-    job = judge_job(loop, run, builder.at, judge.timeout)._replace(
-        attempt=turn_attempt(run, number)
-    )
+    builder.note(JudgeStart(here, run.step, run.attempt, number, judge.question, host, session))
+    return _question(builder)
+
+
+def _question(builder: StepBuilder) -> AskJudge:
+    """Return the command for the question that is recorded."""
+    loop, run, judge = builder.loop, builder.run, builder.state.judge
+    assert judge is not None, "only a state with a judge asks one"
+    attempt = turn_attempt(run)
+    job = judge_job(loop, run, builder.at, judge.timeout)._replace(attempt=attempt)
     left_usd = cost_left_usd(loop, run)
     if builder.admitted is not None and builder.admitted.reserved_usd is not None:
         left_usd = builder.admitted.reserved_usd
     trees = trees_of(run)
     since, reference = (None, None) if trees is None else (trees.first, trees.reference)
+    host, session = judge_host(loop, builder.state), turn_session(run, attempt)
     return AskJudge(job, judge, host, session, left_usd, since, reference)
 
 
 # ── what it answers ────────────────────────────────────────────────────────────────────────────
 
 
-def note_answer(builder: StepBuilder, answered: JudgeAnswered) -> None:
-    """Record what the judge has answered, and what that cost."""
+def note_answer(builder: StepBuilder, answered: JudgeAnswered | NothingCollected) -> None:
+    """Record what the judge has answered, or why there is no answer that counts, and what that
+    cost."""
     run, result = builder.run, answered.result
+    if isinstance(answered, NothingCollected):
+        spent = used(builder.loop, run, result)
+        note_unanswered(builder, answered.verdict, answered.reason)
+        note_spending(builder, spent)
+        return
     assert run.ruling is not None, "a judge that answers was asked"
     verdicts: dict[str, JudgeVerdict] = {PASS: "pass", FAIL: "fail"}
     complete = JudgeComplete(
@@ -144,7 +168,7 @@ def note_answer(builder: StepBuilder, answered: JudgeAnswered) -> None:
 
 def note_unanswered(builder: StepBuilder, verdict: JudgeVerdict, why: str) -> None:
     """Record the end of a judge's turn without an answer, if one is under way. After a stop it is
-    asked again; a judge that was lost has had the first of its two questions."""
+    asked again; one about other files was the first of its two questions."""
     ruling = builder.run.ruling
     if ruling is not None and ruling.verdict is None:
         builder.note(JudgeComplete(builder.run.current_state, ruling.number, verdict, why))

@@ -60,6 +60,7 @@ from little_loops.fsm.happenings import (
     Judged,
     LeftoversEnded,
     LimitsKnown,
+    NothingCollected,
     PathsRestored,
     Queued,
     Resumed,
@@ -134,7 +135,7 @@ from little_loops.fsm.tree_steps import (
     in_success,
     undo_change,
 )
-from little_loops.fsm.turn_hosts import gives_way
+from little_loops.fsm.turn_hosts import collects_judge, gives_way, is_asked
 from little_loops.fsm.verdicts import judge_action, judge_source, with_source
 from little_loops.fsm.waits import host_wait, retry_wait_ms, to_ms
 from little_loops.light_typing import TYPE_CHECKING, assert_never
@@ -193,7 +194,7 @@ def _answer(builder: StepBuilder, happening: Happening) -> Command:
             return _admission(builder, happening)
         case HookEnded():
             return _after_hook(builder, happening)
-        case Judged() | JudgeAnswered():
+        case Judged() | JudgeAnswered() | NothingCollected():
             return _judgement(builder, happening)
         case WaitOver():
             return _after_wait(builder)
@@ -207,14 +208,14 @@ def _answer(builder: StepBuilder, happening: Happening) -> Command:
             return _of_worktree(builder, happening)
 
 
-def _judgement(builder: StepBuilder, answer: Judged | JudgeAnswered) -> Command:
+def _judgement(builder: StepBuilder, answer: Judged | JudgeAnswered | NothingCollected) -> Command:
     """Continue with the verdict of a condition, or of the judge, which is recorded first."""
     if isinstance(answer, Judged):
         return _judged(builder, answer.judgement, by_condition=True)
     from little_loops.fsm.judges import note_answer  # few loops have a judge
 
     note_answer(builder, answer)
-    if answer.stop is not None:
+    if isinstance(answer, JudgeAnswered) and answer.stop is not None:
         return EndLeftovers(endings.interrupted(answer.stop))
     return _route_judged(builder)
 
@@ -710,7 +711,7 @@ def _second_opinion(builder: StepBuilder, judgement: Judgement) -> Command | Jud
     if (found := judges.ruled(builder, judgement)) is not None:
         return found
     ending = exceeded_by_agent(builder.loop, builder.run, builder.at)
-    if ending is not None:
+    if ending is not None and not is_asked(builder.run):
         return _end_at_limit(builder, ending, builder.run.current_state)
     return judges.ask(builder, judgement)
 
@@ -863,7 +864,7 @@ def _stopped(builder: StepBuilder, why: StopAsked | CannotContinue) -> Command:
     if builder.run.ruling is not None:
         from little_loops.fsm import judges  # few loops have a judge
 
-        judges.note_unanswered(builder, "stopped", "it was not started")
+        judges.note_unanswered(builder, "stopped", judges.STOPPED)
     return EndLeftovers(endings.of_halt(_halt(why)))
 
 
@@ -883,15 +884,17 @@ def _resume(builder: StepBuilder, resumed: Resumed) -> Command:
     was_running = builder.run.phase == "running"
     gate = _answered_gate(builder, resumed)
     target = _resume_target(builder, resumed, gate)
+    collects = collects_judge(builder.loop, builder.run, target and target.target)
     note_resume(builder, resumed, target)
     _receive_notes(builder)
     if was_running:
         note_lost(builder)
-    elif builder.run.ruling is not None:
+    elif builder.run.ruling is not None and not collects:
         from little_loops.fsm import judges  # few loops have a judge
 
-        judges.note_unanswered(builder, "lost", judges.LOST)
-    note_debt(builder, resumed)
+        judges.note_unanswered(builder, "lost", judges.LEFT)
+    if not collects:  # else its cost is recorded with its answer
+        note_debt(builder, resumed)
     if resumed.used:
         from little_loops.fsm.child_steps import note_used  # few loops start others
 

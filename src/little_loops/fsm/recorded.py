@@ -20,6 +20,7 @@ from little_loops.fsm.commands import (
     CheckMerged,
     ChildCommand,
     ClearWorktrees,
+    CollectJudge,
     Command,
     CommitWork,
     EndLeftovers,
@@ -114,6 +115,7 @@ from little_loops.fsm.happenings import (
     LimitsKnown,
     MergedTreeChecked,
     MergeTried,
+    NothingCollected,
     PathChange,
     PathsRestored,
     Queued,
@@ -167,7 +169,7 @@ _OF_AN_END = (
 )
 
 
-_ACTIONS = (RunShell, RunAgent, RunBuiltin, RunChildren, AskJudge)
+_ACTIONS = (RunShell, RunAgent, RunBuiltin, RunChildren, AskJudge, CollectJudge)
 
 
 class NotRecorded(Exception):
@@ -263,10 +265,8 @@ class Recording:
                 return self._tree_command(run, command)
             case EndLeftovers():
                 return self._leftovers(run, command)
-            case Judge() | AskJudge():
-                return (
-                    self._by_judge() if isinstance(command, AskJudge) else self._judged(loop, run)
-                )
+            case Judge() | AskJudge() | CollectJudge():
+                return self._judged(loop, run) if isinstance(command, Judge) else self._by_judge()
             case Wait():
                 return WaitOver(self.at)
             case Admit() | LookUpLimits():
@@ -509,15 +509,21 @@ class Recording:
             case _:
                 return self._denied_at_the_end() or Admitted(self.at)
 
-    def _by_judge(self) -> JudgeAnswered:
+    def _by_judge(self) -> JudgeAnswered | NothingCollected:
         """Return the answer of a judge, with what it cost."""
         event = self._next
-        if not isinstance(event, JudgeComplete) or event.verdict == "lost":
+        if not isinstance(event, JudgeComplete):
             raise Unexpected
         cost = self._cost_after(1)
         result = Result(None, event.duration_ms, agent="success")
         if cost is not None:
             result = _with_cost(result, cost)
+        match event.verdict:
+            case "lost" | "not_started" | "unanswered" as verdict:
+                lost = result._replace(agent=None if cost is None else "error", cut_by="stop")
+                return NothingCollected(self.at, verdict, event.reason, lost)
+            case _:
+                pass
         stop = self._signal() if event.verdict == "stopped" else None
         warnings = tuple(
             entry.event.message

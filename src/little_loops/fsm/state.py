@@ -296,14 +296,15 @@ class Counted(NamedTuple):
     turns: int = 0
 
 
-JudgeVerdict = Literal["pass", "fail", "error", "lost", "stopped"]
+JudgeVerdict = Literal["pass", "fail", "error", "lost", "stopped", "not_started", "unanswered"]
+Uncollected = Literal["lost", "not_started", "unanswered"]
 
 
 class Ruling(NamedTuple):
     """What the judge of a check says about an attempt that passed.
 
-    `number` counts how often it was asked, `errors` how often it could not judge or was
-    lost with its runner. Without a `verdict` it is being asked.
+    `number` counts how often it was asked, `errors` how often it could not judge or had judged other
+    files. Without a `verdict` it is being asked.
     """
 
     step: int
@@ -312,6 +313,14 @@ class Ruling(NamedTuple):
     errors: int = 0
     verdict: JudgeVerdict | None = None
     reason: str = ""
+    question: str = ""
+
+
+class Confirmation(NamedTuple):
+    """That a judge has answered its question about these files of the project with yes."""
+
+    project: str
+    question: str
 
 
 class Veto(NamedTuple):
@@ -549,6 +558,7 @@ class Trees(NamedTuple):
     or steps changed for good, which the ending reports. `writes` are the paths that checks have changed, `.`
     if there are too many to remember.
 
+    `confirmed` is what the judges of states have confirmed since those were entered.
     `started_by` is who works in the runs that the current state has started, also after a pause, and
     `landed` what has been merged from their worktrees. `original` is the latest snapshot of the
     project that the run's own worktree comes from.
@@ -586,6 +596,7 @@ class Trees(NamedTuple):
     started_by: Blame | None = None
     landed: LandedCommits | None = None
     original: str | None = None
+    confirmed: Mapping[str, Confirmation] = {}
 
 
 class LoopState(NamedTuple):

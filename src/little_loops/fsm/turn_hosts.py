@@ -70,8 +70,20 @@ def turn_attempt(run: LoopState, number: int | None = None) -> int:
 
 def is_turn_open(run: LoopState) -> bool:
     """Return whether an agent was at work, on an action or as a judge, when its runner was killed."""
-    is_asked = run.ruling is not None and run.ruling.verdict is None
-    return run.session_id is not None and (run.phase == "running" or is_asked)
+    return run.session_id is not None and (run.phase == "running" or is_asked(run))
+
+
+def is_asked(run: LoopState) -> bool:
+    """Return whether a judge was asked and its answer is not recorded."""
+    return run.ruling is not None and run.ruling.verdict is None
+
+
+def collects_judge(loop: FSMLoop, run: LoopState, target: str | None) -> bool:
+    """Return whether a resume needs the answer of a judge that was asked; not if it continues in
+    another state (`target`), or the definition now has no judge there."""
+    if not is_asked(run) or target is not None or run.resume_to is not None:
+        return False
+    return loop.states[run.current_state].judge is not None
 
 
 def host_of(loop: FSMLoop, run: LoopState) -> HostOptions:

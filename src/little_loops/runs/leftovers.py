@@ -85,16 +85,20 @@ def left_running(holder: Holder, root: str) -> list[process_tree.Member]:
 
 
 def end_leftovers(
-    files: RunFiles, run_id: str, grace_s: float = KILL_GRACE_S, place: str | None = None
+    files: RunFiles,
+    run_id: str,
+    grace_s: float = KILL_GRACE_S,
+    place: str | None = None,
+    spared: Mapping[str, str] | None = None,
 ) -> list[process_tree.Member]:
-    """End processes that a killed runner left running, of all its actions. Return those that were
-    ended.
+    """End processes that a killed runner left running, of all its actions but the one that has the
+    marks `spared`. Return those that were ended.
 
     They get `grace_s` seconds before they are killed. Also ends what works in `place`, a directory
     that only runs of this project use, and the runs that it has started.
     """
     _end_children(files)
-    return process_tree.sweep(run_id, sessions_of(files), grace_s, place=place)
+    return process_tree.sweep(run_id, sessions_of(files), grace_s, place=place, spared=spared)
 
 
 def _end_children(files: RunFiles) -> None:

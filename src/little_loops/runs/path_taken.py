@@ -73,8 +73,8 @@ def _verdict(event: Event) -> str | None:
             return "interrupted"
         case ConditionEval(result=verdict) | CheckResult(verdict=verdict):
             return verdict
-        case JudgeComplete(verdict="fail" | "error" as verdict):
-            return verdict
+        case JudgeComplete(verdict="fail" | "error" | "unanswered" as verdict):
+            return verdict if verdict == "fail" else "error"
         case HandoffDetected():
             return "handoff"
         case LoopError(reason=reason) if reason in _ENDED_BY_A_VERDICT:

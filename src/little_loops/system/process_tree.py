@@ -89,12 +89,13 @@ def members(
     *,
     marks: Mapping[str, str] | None = None,
     place: str | None = None,
+    spared: Mapping[str, str] | None = None,
     system: System = SYSTEM,
 ) -> list[Member]:
     """Return the living processes of a run, everything below `roots`, and what works in `place`.
 
     With `marks`, only those of the action that has them, and of the sessions. This process, its
-    ancestors and background runs are never included.
+    ancestors and background runs are never included, nor is the action that has the marks `spared`.
     """
     seen, marks_at = system.processes(), cache(system.marks)
     known = {one.sid: one.born for one in sessions if one.boot == _boot()}
@@ -110,7 +111,12 @@ def members(
         born = known.get(process.session)
         return born is not None and (leader is None or leader.created <= born)
 
-    return _pick(seen, belongs, _is_unrelated_to(run_id, seen, marks_at), system)
+    is_unrelated = _is_unrelated_to(run_id, seen, marks_at)
+
+    def is_stranger(process: Process) -> bool:
+        return is_unrelated(process) or (bool(spared) and _has(marks_at(process.pid), spared or {}))
+
+    return _pick(seen, belongs, is_stranger, system)
 
 
 def _is_in_folder(path: str, folder: str) -> bool:
@@ -259,14 +265,16 @@ def sweep(
     grace_s: float = 5.0,
     *,
     roots: Collection[int] = (),
+    marks: Mapping[str, str] | None = None,
     place: str | None = None,
+    spared: Mapping[str, str] | None = None,
     stop: StopFlag | None = None,
 ) -> list[Member]:
     """End what a run has left running, as found by `members`: TERM, and KILL after `grace_s` or a
     second stop request. Return what was ended."""
 
     def find() -> list[Member]:
-        return members(run_id, sessions, roots, place=place)
+        return members(run_id, sessions, roots, marks=marks, place=place, spared=spared)
 
     def wait(fds: Collection[int], seconds: float) -> Collection[int]:
         return _wait(fds, seconds, stop)
