@@ -485,6 +485,44 @@ def test_neither_processes_nor_locks_nor_ports_are_left(repository, cause, limit
     assert list((repository.root / ".git").rglob("*.lock")) == []
 
 
+PORTS = """\
+initial: all
+states:
+  all:
+    for_each: [a, b, c]
+    action: "echo $WEB $API > $LL_PROJECT/../$1${{branch.item}}.ports; {then}"
+    worktree: {{ports: {{WEB: 3000, API: 4000}}}}
+    next: done
+  done: {{terminal: true}}
+"""
+
+
+def ports(repository: Repository, name: str) -> list[tuple[int, ...]]:
+    """The ports of the three branches of a run, in order."""
+    files = sorted(repository.root.parent.glob(f"{name}?.ports"))
+    return sorted(tuple(map(int, file.read_text().split())) for file in files)
+
+
+def test_worktrees_that_are_there_at_once_have_ports_of_their_own(repository: Repository):
+    """Also those of another run; what is removed gives its number back."""
+    waits = "until test -e $LL_PROJECT/../go; do sleep 0.05; done"
+    for name, then in (("first", waits), ("second", "true")):
+        text = PORTS.format(then=then).replace("$1", name)
+        repository.loop(name, f"{text}scope: [{name}]\n")
+    lowest = [(3000, 4000), (3001, 4001), (3002, 4002)]
+    with repository.started("run", "first") as child:
+        until(lambda: len(ports(repository, "first")) == 3, "branches")
+        done = repository.ll("run", "second")
+        assert done.returncode == 0, told(done)
+        (repository.root.parent / "go").touch()
+        out, _ = child.communicate(timeout=60)
+        assert child.returncode == 0, out
+    assert ports(repository, "first") == lowest
+    assert ports(repository, "second") == [(3003, 4003), (3004, 4004), (3005, 4005)]
+    assert repository.ll("run", "second").returncode == 0
+    assert ports(repository, "second") == lowest
+
+
 # ── what is left alone ─────────────────────────────────────────────────────────────────────────
 
 
