@@ -229,7 +229,13 @@ def test_from_a_failed_step_to_its_retry(shop: Shop, browser):
         page.keyboard.press("Tab")
         page.keyboard.press("Enter")
         expect(page.locator(".cm-content")).to_contain_text("next: gave-up")
+        run = page.get_by_role("button", name="Run…")
+        expect(run).to_have_count(0)  # the file is not what is shown
         save(page)
+        run.click()
+        page.get_by_role("dialog").get_by_role("button", name="Run", exact=True).click()
+        expect(page.locator(".run-head .status")).to_contain_text("failed")
+        expect(page.get_by_role("listbox", name="2 steps")).to_contain_text("3 attempts")
     assert shop.ll("validate", "fetch").returncode == 0
 
 

@@ -84,7 +84,7 @@ export function LimitFields(props: {
         <Field
           key={name}
           label={LIMITS[name].label}
-          hint={LIMITS[name].hint}
+          hint={values[name] && limits !== null ? now(LIMITS[name]) : LIMITS[name].hint}
           numeric={name !== "timeout"}
           placeholder={now(LIMITS[name])}
           value={values[name] ?? ""}

@@ -6,6 +6,7 @@ import type { EditorProps } from "../app";
 import { Failure, loopPath } from "../client";
 import { Dialog, Icon, Loading, Message, Panel, Problem, sentence } from "../components/basics";
 import { useAnswer } from "../context";
+import { RunDialog } from "../components/run_dialog";
 import { plural } from "../format";
 import { go, hrefs } from "../router";
 import type { Changed, Converted, Forms, OutlinedState, Preview } from "./api";
@@ -62,6 +63,9 @@ function Loaded({ loopKey, state: first, client, doc, actions, forms, editable }
     [forms, states, described.machine, editable, actions],
   );
   const dirty = doc.text !== doc.saved;
+  const [running, setRunning] = useState(false);
+  const canRun = editable && !dirty && described.problems.every((problem) => problem.severity !== "error");
+  const name = described.file.replace(/^.*\//, "").replace(/\.ya?ml$/, "");
   const selected = stateOf(selection, states);
 
   useEffect(() => {
@@ -124,7 +128,7 @@ function Loaded({ loopKey, state: first, client, doc, actions, forms, editable }
     <div class="editor" onKeyDown={keys}>
       <header class="editor-top">
         <div class="editor-title">
-          <p class="crumbs"><a href={hrefs.loops}>Loops</a> / <a href={hrefs.loop(loopKey)}>{described.file.replace(/^.*\//, "").replace(/\.ya?ml$/, "")}</a></p>
+          <p class="crumbs"><a href={hrefs.loops}>Loops</a> / <a href={hrefs.loop(loopKey)}>{name}</a></p>
           <h1 class="mono" tabIndex={-1}><bdi>{described.file}</bdi></h1>
           <span class="muted" role="status">{doc.busy ? "Checking…" : dirty ? "Not saved" : status}</span>
         </div>
@@ -133,8 +137,10 @@ function Loaded({ loopKey, state: first, client, doc, actions, forms, editable }
           <button type="button" disabled={!editable || doc.past.length === 0} title="Ctrl+Z" onClick={actions.undo}>Undo</button>
           <button type="button" disabled={!editable || doc.future.length === 0} title="Ctrl+Y" onClick={actions.redo}>Redo</button>
           <button type="button" class={dirty ? "primary" : ""} disabled={!editable} title="Ctrl+S" onClick={() => void save()}>Save…</button>
+          {canRun && <button type="button" onClick={() => setRunning(true)}>Run…</button>}
         </div>
       </header>
+      {running && <RunDialog loopKey={loopKey} name={name} close={() => setRunning(false)} />}
       {!editable && (
         <div class="callout tone-none"><Icon tone="none" /><div><p>You can look, but not change anything: start the page with <code>ll-loop web --edit</code>.</p></div></div>
       )}

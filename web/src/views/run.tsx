@@ -12,8 +12,8 @@ import { StepView, type Growth } from "../components/step_detail";
 import { StepList } from "../components/steps";
 import { Timeline } from "../components/timeline";
 import { useAnswer, useClient } from "../context";
-import { absolute, count, duration, exact, money, plural } from "../format";
-import { follow, throttled } from "../live";
+import { absolute, clock, count, date, dayName, duration, exact, money, plural } from "../format";
+import { follow, now, throttled } from "../live";
 import { go, hrefs } from "../router";
 import { RunItem } from "./runs";
 
@@ -324,11 +324,24 @@ function RunHead({ data, replaced }: { data: RunDetail; replaced: boolean }) {
           </Fact>
         )}
         {run.started_ms > 0 && <Fact name="Started">
-          {client.live ? <Ago at={run.started_ms} /> : <time dateTime={new Date(run.started_ms).toISOString()}>{absolute(run.started_ms)}</time>}
+          {client.live ? <Started at={run.started_ms} /> : <time dateTime={new Date(run.started_ms).toISOString()}>{absolute(run.started_ms)}</time>}
         </Fact>}
         {data.evidence && <Fact name="Evidence" hint={EVIDENCE[data.evidence]}>{data.evidence}</Fact>}
       </dl>
     </header>
+  );
+}
+
+/** When it started, as the list says it, and how long ago that is. */
+function Started({ at }: { at: number }) {
+  const isToday = dayName(at, now.value) === "Today";
+  return (
+    <>
+      {isToday ? clock(at) : `${date(at)}, ${clock(at)}`}{" "}
+      <span class="muted">
+        <Ago at={at} />
+      </span>
+    </>
   );
 }
 
