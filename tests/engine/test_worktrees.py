@@ -830,6 +830,14 @@ TRACE = "grep -q x a.py || echo x >> a.py; echo x > fresh.py; echo ran >> $LL_PR
 CHECK = "{merge: merge, check: 'echo checked >> $TRACE; test -e fresh.py'}"
 
 
+TEARS = (
+    "case ${branch.item} in fresh) echo x > fresh.py; grep -q x a.py || echo x >> a.py;;"
+    " *) echo ran >> $LL_PROJECT/../trace; grep -q y a.py || echo y >> a.py;; esac"
+)
+"""Both branches add a line at the same place, and what resolves that takes the first one's."""
+RESOLVED = "{check: 'test -e fresh.py', resolve: {action: \"sed -i '/^[<=>y]/d' a.py\"}, tries: 2}"
+
+
 def finished(repository: Repository, out: str) -> None:
     """Resume or start a run that was killed until it is over; everything is as without the kill."""
     done: Any = None
@@ -899,6 +907,7 @@ def texts() -> dict[str, str]:
         "loop": OWN.format(action=TRACE, worktree=tree),
         "state": STATE.format(action=TRACE, worktree=tree),
         "branches": MANY.format(items="[fresh, other]", action=many, worktree=tree),
+        "train": MANY.format(items="[fresh, other]", action=TEARS, worktree=RESOLVED),
     }
 
 
@@ -915,9 +924,12 @@ def swept(text: str, each: int) -> int:
         )
 
 
-@pytest.mark.parametrize("shape", ["loop", "state", "branches"])
-def test_a_run_that_is_killed_lands_the_same_tree_once(shape, record_property):
-    count = swept(texts()[shape], SOME)
+@pytest.mark.parametrize(
+    ("shape", "each"),
+    [("loop", SOME), ("state", SOME), ("branches", SOME), ("train", 3 * SOME)],
+)
+def test_a_run_that_is_killed_lands_the_same_tree_once(shape, each, record_property):
+    count = swept(texts()[shape], each)
     record_property(f"figure: kills of a {shape} in a worktree", count)
 
 
@@ -929,7 +941,7 @@ def test_a_child_that_is_killed_is_continued_and_lands_the_same_tree_once(shape,
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("shape", ["state", "branches"])
+@pytest.mark.parametrize("shape", ["state", "branches", "train"])
 def test_a_child_that_is_killed_anywhere_lands_the_same_tree_once(shape, record_property):
     with in_memory() as place:
         count = sweep_children(place, texts()[shape], 1, 2)
@@ -937,7 +949,7 @@ def test_a_child_that_is_killed_anywhere_lands_the_same_tree_once(shape, record_
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("shape", ["loop", "state", "branches"])
+@pytest.mark.parametrize("shape", ["loop", "state", "branches", "train"])
 def test_a_run_that_is_killed_anywhere_lands_the_same_tree_once(shape, record_property):
     count = swept(texts()[shape], 1)
     record_property(f"figure: kills of a {shape} in a worktree", count)
