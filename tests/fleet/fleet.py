@@ -114,8 +114,9 @@ class FleetWorker:
 class Fleet:
     """A server, two workers, and projects with a bare repository each."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, heartbeat_s: float = HEARTBEAT_S) -> None:
         self.folder = folder
+        self._heartbeat_s = heartbeat_s
         self.home = folder / "home"
         self.bin = self.home / "bin"
         self.bin.mkdir(parents=True)
@@ -137,7 +138,7 @@ class Fleet:
         }
 
     def worker(self) -> FleetWorker:
-        return FleetWorker(self.server, self.folder, self.environ(), str(HEARTBEAT_S))
+        return FleetWorker(self.server, self.folder, self.environ(), str(self._heartbeat_s))
 
     def runtime(self, project: Project) -> FleetRuntime:
         """Return the runtime for a project whose work is committed; its remote is a bare
@@ -147,6 +148,11 @@ class Fleet:
         project.git("remote", "add", "origin", str(bare))
         commit = project.git("rev-parse", "HEAD")
         return FleetRuntime(self.server.address, StartingPoint(str(bare), commit))
+
+    def play(self, project: Project) -> None:
+        """Have workers use the stand-in for `claude` of a project."""
+        (self.bin / "claude").unlink(missing_ok=True)
+        (self.bin / "claude").symlink_to(project.home / "bin" / "claude")
 
     def close(self) -> None:
         for each in self.workers:

@@ -13,8 +13,7 @@ from tests.project import Project
 def test_on_a_fleet(case: Case, project: Project, fleet: Fleet):
     loop = laid_out(project, case)
     if case.claude is not None:
-        (fleet.bin / "claude").unlink(missing_ok=True)
-        (fleet.bin / "claude").symlink_to(project.home / "bin" / "claude")
+        fleet.play(project)
     runtime = fleet.runtime(project)
     try:
         carry_out(case, project, loop, runtime)
