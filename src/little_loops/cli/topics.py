@@ -204,6 +204,7 @@ READ = {
     "LL_HEARTBEAT": "without a terminal: seconds between reports about silent actions; 0: none",
     "LL_ALLOW_SKIP_PERMISSIONS": "1: agents may skip permission prompts, as with the flag",
     "LL_FLEET": "the fleet that carries out runs: temporal://host:7233/namespace",
+    "LL_FLEET_CODEC": "module:Class: the Temporal codec that encrypts what a fleet's server stores",
     "LL_CHECK_ON_STOP": "a loop: with the plugin, Claude Code keeps working while its check fails",
     "IS_SANDBOX": "1: `claude` may skip permission prompts as root",
     "LL_TRACEBACK": "1: print a traceback if ll-loop itself fails",

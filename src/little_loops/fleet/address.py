@@ -2,14 +2,19 @@
 
 TLS, an API key and other settings of the connection are those of Temporal's own environment
 variables and config file; the address says the server and the namespace.
+
+Not here: encryption (`encryption`).
 """
 
 from __future__ import annotations
+
+import os
 
 from temporalio.client import Client
 from temporalio.envconfig import ClientConfig
 
 from little_loops.errors import LittleLoopsError, UsageError
+from little_loops.fleet.encryption import data_converter
 from little_loops.records import NamedTuple
 
 
@@ -36,10 +41,11 @@ class Address(NamedTuple):
 
 
 async def connected(address: Address) -> Client:
-    """Connect to a fleet. Raises `FleetError`."""
+    """Connect to a fleet. Raises `UsageError`, `FleetError`."""
     settings = ClientConfig.load_client_connect_config()
     settings |= {"target_host": address.target, "namespace": address.namespace}
+    converter = data_converter(os.environ)
     try:
-        return await Client.connect(**settings)
+        return await Client.connect(**settings, data_converter=converter)
     except RuntimeError as error:
         raise FleetError(f"`{address.target}` cannot be reached: {error}") from error
