@@ -304,6 +304,15 @@ def test_it_sees_the_output_and_files(judged):
     assert (done.returncode, said(judged)) == (0, ["pass: it quoted: 3 passed"])
 
 
+def test_a_large_file_does_not_hide_the_change_to_another_from_it(judged):
+    repair = judged.root / "repair.sh"
+    repair.write_text(repair.read_text() + "seq 100000 > a_table.txt\n")
+    stage(judged, "codex", VETO, AGREES)
+    done = judged.ll("run", "fix", env=environ(judged))
+    assert (done.returncode, said(judged)[0]) == (0, "fail: a test was removed")
+    assert done.stderr == 2 * "warning: the judge saw only a part of a_table.txt\n"
+
+
 @pytest.mark.parametrize("name", ["missing.md", "../outside.md"])
 def test_a_file_that_it_cannot_see_is_an_error(judged, name):
     judged.loop("fix", LOOP.replace("host: codex}", f"host: codex, sees: [{name}]}}"))

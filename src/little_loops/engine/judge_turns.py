@@ -25,6 +25,7 @@ from little_loops.engine.run_trees import SNAPSHOT_S
 from little_loops.errors import LittleLoopsError
 from little_loops.fsm.commands import AskJudge, CollectJudge, RunAgent
 from little_loops.fsm.happenings import Happening, JudgeAnswered, NothingCollected
+from little_loops.fsm.judged_texts import MOST_CHARS, JudgedText, of_diff, of_text
 from little_loops.fsm.judges import question_text, ruling_on
 from little_loops.fsm.path_text import listed_paths
 from little_loops.fsm.schema import DIFF, ERROR, OUTPUT, PASS
@@ -44,8 +45,6 @@ if TYPE_CHECKING:
     from little_loops.engine.local_world import LocalWorld
 
 Act = Callable[[Workplace, LoopState, RunAgent, Filled], ActionOutcome]
-MOST_CHARS = 400_000
-"""What a judge sees of one diff, output or file; a longer one is cut, and says so."""
 NOT_ASKED = Result(None, 0)
 UNSEEN = process.Ended(None, SIGKILL, "stop", 0, 0)
 """How a judge has ended if nobody saw that."""
@@ -62,17 +61,17 @@ class CannotShow(Exception):
 
 class Shown(NamedTuple):
     """What a judge was asked and shown, each text with its name, and the id of the project's files
-    then."""
+    then; `cut` names what it saw only in part."""
 
     question: str
     project: str | None
     texts: Sequence[tuple[str, str]]
+    cut: Sequence[str]
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> Self:
-        return cls(
-            plain["question"], plain["project"], [(name, text) for name, text in plain["texts"]]
-        )
+        texts = [(name, text) for name, text in plain["texts"]]
+        return cls(plain["question"], plain["project"], texts, plain["cut"])
 
 
 class JudgeReply(NamedTuple):
@@ -92,8 +91,7 @@ def ask_judge(world: LocalWorld, run: LoopState, command: AskJudge) -> Happening
     restored: tuple[str, ...] = ()
     try:
         before = _project(world, command)
-        texts = _shown(world, run, command, before)
-        shown = Shown(command.judge.question, before, texts)
+        shown = _shown(world, run, command, before)
         if any(text for _, text in shown.texts):
             answer = _asked(world, run, command, shown)
         else:
@@ -200,22 +198,32 @@ def _project(world: LocalWorld, command: AskJudge) -> str | None:
     return trees.store.snapshot(trees.rules, command.reference).project
 
 
-def _shown(
-    world: LocalWorld, run: LoopState, command: AskJudge, project: str | None
-) -> list[tuple[str, str]]:
-    """Return what the judge sees, each with its name. Raises `CannotShow`."""
-    return [(name, _cut(_text(world, run, command, project, name))) for name in command.judge.sees]
+def _shown(world: LocalWorld, run: LoopState, command: AskJudge, project: str | None) -> Shown:
+    """Return what the judge is asked and shown. Raises `CannotShow`."""
+    found = [
+        (name, _diff(world, command, project) if name == DIFF else _of_text(world, run, name))
+        for name in command.judge.sees
+    ]
+    texts = [(name, judged.text) for name, judged in found]
+    cut = [path for _, judged in found for path in judged.cut]
+    return Shown(command.judge.question, project, texts, cut)
 
 
-def _text(
-    world: LocalWorld, run: LoopState, command: AskJudge, project: str | None, name: str
-) -> str:
-    if name == DIFF:
-        if project is None or command.since is None:
-            raise CannotShow("there is no diff: the run keeps no evidence")
-        return world.trees.store.diff(command.since, project).decode("utf-8", "replace")
-    if name == OUTPUT:
-        return _output(world, run)
+def _diff(world: LocalWorld, command: AskJudge, project: str | None) -> JudgedText:
+    if project is None or command.since is None:
+        raise CannotShow("there is no diff: the run keeps no evidence")
+    diff = world.trees.store.diff(command.since, project).decode("utf-8", "replace")
+    judged = of_diff(diff)
+    if judged is None:
+        raise CannotShow("too many files have changed to show them to a judge")
+    return judged
+
+
+def _of_text(world: LocalWorld, run: LoopState, name: str) -> JudgedText:
+    return of_text(name, _output(world, run) if name == OUTPUT else _file(world, name))
+
+
+def _file(world: LocalWorld, name: str) -> str:
     place = os.path.realpath(os.path.join(world.workplace.project, name))
     root = os.path.realpath(world.workplace.project)
     if os.path.commonpath([place, root]) != root:
@@ -231,10 +239,6 @@ def _output(world: LocalWorld, run: LoopState) -> str:
     if result.output is not None:
         return result.output
     return "" if result.output_file is None else world.values(run).read(result.output_file)
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= MOST_CHARS else f"{text[:MOST_CHARS]}\n(the rest is left out)\n"
 
 
 # ── its turn ───────────────────────────────────────────────────────────────────────────────────
@@ -267,16 +271,20 @@ def _turn(
     safe = [(name, data_for_agent(text)) for name, text in shown.texts]
     text = question_text(command.judge, safe)
     acted = act(world.workplace, run, turn, filled._replace(text=text))
+    warnings = acted.warnings
+    if shown.cut:
+        only = f"the judge saw only a part of {listed_paths(shown.cut, len(shown.cut))}"
+        warnings = (*warnings, only)
     result, stop = acted.result, world.ended(acted).stop
     if result.agent != "success":
         why = result.failure or result.reason or result.kind or "it ended without an answer"
-        return JudgeReply(Judgement(ERROR, why), result, (), acted.warnings, stop)
+        return JudgeReply(Judgement(ERROR, why), result, (), warnings, stop)
     said = result.output
     if said is None and result.output_file is not None:
         said = world.values(run).read(result.output_file)
     lines = {line for _, text in (*shown.texts, *safe) for line in text.splitlines()}
     judgement, quotes = ruling_on(last_line_verdict(said or ""), said or "", lines)
-    return JudgeReply(judgement, result, quotes, acted.warnings, stop)
+    return JudgeReply(judgement, result, quotes, warnings, stop)
 
 
 def _put_back(
