@@ -59,7 +59,7 @@ class CannotShow(Exception):
     """Something that the judge is to see is missing."""
 
 
-class Shown(NamedTuple):
+class JudgeBrief(NamedTuple):
     """What a judge was asked and shown, each text with its name, and the id of the project's files
     then; `cut` names what it saw only in part."""
 
@@ -166,7 +166,7 @@ def _collected(
 ) -> Happening:
     """Return the answer that a judge has left, and record what it cost. It counts if somebody saw
     the judge end, nobody else has stopped it, and the files are as they were."""
-    ended, shown = kept.end_of(place) or UNSEEN, Shown.from_json(turn.about)
+    ended, shown = kept.end_of(place) or UNSEEN, JudgeBrief.from_json(turn.about)
     program = CollectedProgram(place, ended)
     answer = _turn(world, run, question, shown, partial(run_agent, run_program=program.run))
     root = world.own_request().root
@@ -198,7 +198,7 @@ def _project(world: LocalWorld, command: AskJudge) -> str | None:
     return trees.store.snapshot(trees.rules, command.reference).project
 
 
-def _shown(world: LocalWorld, run: LoopState, command: AskJudge, project: str | None) -> Shown:
+def _shown(world: LocalWorld, run: LoopState, command: AskJudge, project: str | None) -> JudgeBrief:
     """Return what the judge is asked and shown. Raises `CannotShow`."""
     found = [
         (name, _diff(world, command, project) if name == DIFF else _of_text(world, run, name))
@@ -206,7 +206,7 @@ def _shown(world: LocalWorld, run: LoopState, command: AskJudge, project: str | 
     ]
     texts = [(name, judged.text) for name, judged in found]
     cut = [path for _, judged in found for path in judged.cut]
-    return Shown(command.judge.question, project, texts, cut)
+    return JudgeBrief(command.judge.question, project, texts, cut)
 
 
 def _diff(world: LocalWorld, command: AskJudge, project: str | None) -> JudgedText:
@@ -244,7 +244,7 @@ def _output(world: LocalWorld, run: LoopState) -> str:
 # ── its turn ───────────────────────────────────────────────────────────────────────────────────
 
 
-def _asked(world: LocalWorld, run: LoopState, command: AskJudge, shown: Shown) -> JudgeReply:
+def _asked(world: LocalWorld, run: LoopState, command: AskJudge, shown: JudgeBrief) -> JudgeReply:
     """Start the judge in the place that was made for it, and return its answer."""
     assert world.judges is not None, "a loop that asks a judge has one"
     place = world.judges.of(run.run, command.job)
@@ -256,7 +256,7 @@ def _asked(world: LocalWorld, run: LoopState, command: AskJudge, shown: Shown) -
 
 
 def _turn(
-    world: LocalWorld, run: LoopState, command: AskJudge, shown: Shown, act: Act
+    world: LocalWorld, run: LoopState, command: AskJudge, shown: JudgeBrief, act: Act
 ) -> JudgeReply:
     """Let `act` carry out the turn of the judge, and read its answer."""
     host = host_named(command.host.host).read_only(command.host)
