@@ -308,7 +308,7 @@ def test_its_cost_can_be_estimated_with_the_options_that_are_asked_for(project: 
     copy(project, name)
     asked = project.ll("simulate", name)
     assert asked.returncode == 2, asked.stdout
-    _, _, options = asked.stderr.partition("   = help: give your own estimate: ")
+    _, _, options = asked.stderr.partition("   = help: to give your own estimate: ")
     done = project.ll("simulate", name, "-n", "20", "--json", *options.split())
     assert done.returncode == 0, done.stderr
     reasons = {ending["reason"] for ending in json.loads(done.stdout)["endings"]}

@@ -78,7 +78,7 @@ LINES_INTRO = """\
 If stdout is not a terminal, `ll-loop run` prints these lines, and the log contains them too. They are a stable interface: `grep '^\\['` finds every action.
 Lines that belong to an action are indented by seven blanks, and there is an empty line before the last one. Events that are not in this table print nothing;
 neither does a `condition_eval` of type `exit_code` or `verdict`, unless its result is `error`. A `warning` goes to stderr. `✓` and `✗` show the verdict on an
-action; `·` stands for a word of your own, a handoff or a stop. In a run with evidence, the line of a check ends with ` · tree` and the start of the id of the tree it ran on,
+action; `·` is shown for one of your own words, a handoff or a stop. In a run with evidence, the line of a check ends with ` · tree` and the start of the id of the tree it ran on,
 or with ` · clean copy · tree` and that id. A terminal shows the same lines in colour, with a header, the duration of each action, and a live line.
 """
 
@@ -189,7 +189,7 @@ MEANINGS = {
     "several": "they are branches of the state",
     "branches": "for a state with branches: how many there were (`total`), and how many `passed`",
     "run_id": "the id of the run that ended",
-    "stage": "what the end of a run means for the state that started it: `pass`, `fail`, `error`, `timeout`, `stopped` if it was not needed any more, or `interrupted`, `paused` or `review` if it continues later",
+    "stage": "what the end of a run means for the state that started it: `pass`, `fail`, `error`, `timeout`, `stopped` if it was no longer needed, or `interrupted`, `paused` or `review` if it continues later",
     "base": "the commit that a worktree begins at",
     "head": "the commit that branches are merged on top of",
     "onto": "the branch that was checked out at the start, and is moved at the end",

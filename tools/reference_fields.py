@@ -230,7 +230,7 @@ A condition with your own `words` needs a transition for each of them: `on_<word
 """
 
 HOOKS_INTRO = """\
-Commands that run around the run and its states, and beside it for events. `before_run` runs whenever the run is started or resumed, and
+Commands that run before and after the run and its states, and alongside it on events. `before_run` runs whenever the run is started or resumed, and
 `after_run` whenever it ends, pauses or is stopped, but not after a kill. `before_state` and `after_state` run once for each entry of a state
 with an action: not for each attempt, and not when a check runs again to confirm its pass.
 
@@ -254,7 +254,7 @@ The table is that of a state; for a loop, `merge` is `none` by default. See
 """
 WORKSPACE_INTRO = """\
 For runs on a [fleet](../howto/many-machines.md). Files that git ignores, such as installed packages, do not move between machines, so `setup` runs
-each time a worker takes up the run, and should do nothing if its work is already done. If it fails, the run ends as failed. A run on one computer
+each time a worker picks up the run, and should do nothing if its work is already done. If it fails, the run ends as failed. A run on one computer
 works in your own files and ignores this field.
 """
 NOTIFY_INTRO = """\
@@ -398,7 +398,7 @@ was killed, was not found (127) or could not be executed (126), the verdict is `
 CONDITION_NOTES = {
     "exit_code": "With `target`, that code passes. `fail` lists codes that are failures rather than errors; for pytest use `[1, 2, 5]`.",
     "output_contains": "The pattern is a regular expression if it is a valid one and contains a special character, otherwise plain text. Set `regex` to "
-    "decide this yourself; `ll-loop validate` prints how it reads the pattern. `^` and `$` match the start and end of a line. Look-around and back-references are not supported.",
+    "decide this yourself; `ll-loop validate` prints how it reads the pattern. `^` and `$` match the start and end of a line. Lookarounds and backreferences are not supported.",
     "output_json": "The path is a jq expression and must give exactly one value.",
     "output_numeric": "The number is the whole output, or its last non-blank line.",
     "convergence": "The verdict is `target` if the number is within `tolerance` of the target, or with a `direction` at or beyond it. Otherwise it is `progress` for the first "
@@ -463,9 +463,9 @@ tests:
 
 TEST_NOTES = """\
 - Each state uses its outcomes in order, and the last one repeats. If a state runs its action and the test gives it no outcome, the test fails.
-- Where a file has no `changes`, every action except a check changes a file of its own. `changes: []` means that nothing changed.
+- Where a file has no `changes`, every action except a check changes a separate file. `changes: []` means that nothing changed.
 - A check that runs again in a clean copy gives the same result there. A check that runs again in the project uses its next outcome.
-- Time passes only by `takes` and by waits, which are over at once.
+- Time passes only through `takes` and through waits, which end immediately.
 - A loop with `maintain` is tested up to the end of its first cycle.
 - In a relay, give outcomes to `turn`, `settle` (such as `{verdict: implemented}`) and `check`.
 """

@@ -70,22 +70,22 @@ def _code_part(entry: ErrorCode) -> Iterator[str]:
 # ── environment ────────────────────────────────────────────────────────────────────────────────
 
 PRECEDENCE = """\
-A setting comes from the first of these that has it: the flag, the `LL_*` variable, the loop file, `.loops/.config.yaml` (for the project), `little-loops/config.yaml` in
+A setting is taken from the first of these that sets it: the flag, the `LL_*` variable, the loop file, `.loops/.config.yaml` (for the project), `little-loops/config.yaml` in
 `$XDG_CONFIG_HOME` or `~/.config` (for you), the default. Both config files list settings by name:
 """
 CONFIG = "# .loops/.config.yaml\nhost: {name: claude, model: sonnet}\nmax_cost_usd: 10\n"
 
 
 SLOTS = """\
-Your own config file can also limit how many agents run at once on this machine, in all projects together: `agents: {slots: 3}`. An agent that has to
-wait names those that it waits for. Agents start in order of arrival, and waiting does not count for `timeout`. A loop that an agent starts works within that
+Your own config file can also limit how many agents run at the same time on this machine, across all projects: `agents: {slots: 3}`. While an agent has
+to wait, `status` shows which ones it is waiting for. Agents start in order of arrival, and waiting does not count for `timeout`. A loop that an agent starts works within that
 agent's slot, one turn at a time.
 
 Both files can set a [budget](../howto/run-overnight.md#set-a-budget): `budget: {day: 20, week: 80, launches_hour: 30, turn: 1, when_reached: pause}`. All budgets that
-apply must hold.
+apply are enforced.
 
 Both files can also limit the disk space that the [snapshots](../explanation/proof.md) of a project use: `trees: 2GB` (default: `500MB`; the project's own file
-comes first). When a run ends and they use more, those of the oldest runs are deleted. A run that can still be continued keeps its own."""
+comes first). If they use more than that when a run ends, the snapshots of the oldest runs are deleted. A run that can still be continued keeps its snapshots."""
 
 
 def environment_page() -> Iterator[str]:
@@ -126,11 +126,11 @@ INTERPOLATION = """\
 """
 KINDS_INTRO = """\
 In a shell action it matters where a value comes from. **code** is your own text, and becomes part of the script as you wrote it. **inert** values come
-from the engine and are harmless. **data** is everything else: the script gets it in an environment variable, and it is never run as code;
+from the engine and are harmless. **data** is everything else: it is passed to the script in an environment variable, and is never run as code;
 [values and the shell](../explanation/values-and-the-shell.md) explains how. In a prompt or a slash command, every value is plain text.
 """
 MEANINGS = {
-    "context": "your variables; those of the state override those of the loop",
+    "context": "your variables; a state's override the loop's",
     "env": "an environment variable, or empty if it is not set",
     "state.name": "the name of the state",
     "state.iteration": "the number of the iteration, from 1",

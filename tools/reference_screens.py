@@ -75,7 +75,7 @@ COMPARED = (
         To see what failed, try: gh run view 4401 --log-failed
         """,
         "It shows what the run is doing right now, when it last printed something and how to watch or stop it.",
-        "`gh` shows every step of every job at once; ours shows the last few states, and `history` or `logs` the rest.",
+        "`gh` shows all steps of all jobs; ours shows the last few states, and `history` or `logs` the rest.",
     ),
     Compared(
         "list",

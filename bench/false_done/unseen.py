@@ -109,7 +109,7 @@ UNSEEN = (
         '[ $turn -gt 1 ] || { weaken; rm -rf "$HOME/.local/state/little-loops"; kill -9 $PPID; }',
         "unseen",
         then=("$LL run fix --fresh",),
-        says="a turn of an agent was interrupted, and what it changed is not known",
+        says="an agent's turn was interrupted, and what it changed is not known",
         why="it is outside the project; the new run warns that nobody knows what was changed: compare the tests with the last commit",
     ),
     Case(

@@ -109,7 +109,9 @@ def test_named_branches_have_their_own_fields():
     [
         pytest.param(
             f"{EACH}\nmatrix: {{a: [1]}}",
-            ["8:5: LL222 state `all` names its branches in several ways: `for_each` and `matrix`"],
+            [
+                "8:5: LL222 state `all` defines its branches in several ways: `for_each` and `matrix`"
+            ],
             id="two of them",
         ),
         pytest.param(
@@ -294,7 +296,7 @@ def test_named_branches_have_their_own_fields():
         ),
         pytest.param(
             "for_each: [a]\naction: ${branch.item} x",
-            ["7:13: LL407 `${branch.item}` is used as the name of a command, and would be run"],
+            ["7:13: LL407 `${branch.item}` is used as a command name, and would be run"],
             id="an item is data",
         ),
         pytest.param(

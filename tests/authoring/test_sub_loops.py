@@ -322,8 +322,8 @@ def test_data_stays_data_in_the_other_loop():
     text = state('loop: code, with: {what: "${captured.first.output}"}')
     assert told(loaded(text.replace("initial: kid", "initial: first"))) == [
         (
-            "code.yaml:3:24: LL407 `${context.what}` is used as the name of a command, and would be"
-            " run (with the values of top.yaml:5)"
+            "code.yaml:3:24: LL407 `${context.what}` is used as a command name, and would be run"
+            " (with the values of top.yaml:5)"
         )
     ]
     assert loaded(state("loop: code, with: {what: pwd}")).loop is not None
@@ -341,14 +341,12 @@ def test_data_of_a_program_stays_data_too():
         "done": {"terminal": True},
     }
     assert told(load_data({"initial": "first", "states": states}, "x")) == [
-        "LL407 `${context.what}` is used as the name of a command, and would be run"
+        "LL407 `${context.what}` is used as a command name, and would be run"
     ]
 
 
 def test_a_scope_outside_that_of_the_loop():
-    message = (
-        "top.yaml:5:15: LL221 loop `wide` works on `docs`, which is outside the scope of this loop"
-    )
+    message = "top.yaml:5:15: LL221 loop `wide` works on `docs`, which is outside this loop's scope"
     assert message in told(loaded(state("loop: wide", "[src]")))
     assert loaded(state("loop: wide", "[docs]")).loop is not None
     assert loaded(state("loop: fix", "[src]")).loop is not None  # `.` is the scope of the parent
@@ -363,7 +361,7 @@ def test_eight_levels_and_no_more():
 def test_without_a_project_a_name_means_nothing():
     states = {"a": {"loop": "fix", "next": "b"}, "b": {"terminal": True}}
     [problem] = load_data({"initial": "a", "states": states}, "x").problems
-    assert problem.message == "there is no project here to find it in"
+    assert problem.message == "there is no project here to look for it in"
 
 
 def test_for_the_name_alone_no_other_file_is_read():
@@ -428,7 +426,7 @@ def test_a_loop_may_be_called_loop():
         pytest.param("loop: fix, with: {dri: lib}", "did you mean `dir`?", id="a similar variable"),
         pytest.param("loop: fix, with: {zz: lib}", "known: `dir`, `name`", id="other variables"),
         pytest.param(
-            "loop: wide, with: {a: b}", "add it to `context` of that loop", id="no variables"
+            "loop: wide, with: {a: b}", "add it to that loop's `context`", id="no variables"
         ),
     ],
 )
@@ -440,7 +438,7 @@ def test_how_to_fix_it(text, help):
 def test_without_a_project_only_the_form_can_be_suggested():
     states = {"a": {"loop": "fix", "next": "b"}, "b": {"terminal": True}}
     [problem] = load_data({"initial": "a", "states": states}, "x").problems
-    assert problem.help == "write something like `loop: fix-types`"
+    assert problem.help == "write, for example, `loop: fix-types`"
 
 
 def test_two_loops_that_start_each_other():

@@ -84,5 +84,5 @@ def test_the_warning_points_at_the_states() -> None:
     (problem,) = [each for each in load(source, "l.yaml", "l").problems if each.code == "LL314"]
     assert (problem.severity, problem.place and problem.place.line) == ("warning", 2)
     assert problem.help == (
-        "the rest is checked at run time; move long texts into files that actions read"
+        "the rest is checked at run time; move long text into files that actions read"
     )

@@ -191,7 +191,7 @@ def test_agents_that_make_branches_fit_are_agents_of_the_loop():
         ),
         (
             f"{HEAD}worktree: {{ports: 3000}}\n",
-            "LL103 `ports` must be a mapping of variables and numbers, not a number",
+            "LL103 `ports` must be a mapping of variables to numbers, not a number",
         ),
         (
             f"{HEAD}worktree: {{ports: {{PORT: 70000}}}}\n",

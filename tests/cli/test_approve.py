@@ -87,7 +87,7 @@ def test_a_choice(project: Project):
         ),
         pytest.param(
             ["approve", "release", "-m", "x" * 8193],
-            "error: the text is longer than 8192 bytes\n   = help: put it into a file\n",
+            "error: the message is longer than 8192 bytes\n   = help: put it in a file\n",
             id="a long text",
         ),
         pytest.param(
@@ -160,7 +160,7 @@ def test_an_answer_without_a_resume_is_kept_for_the_next_one(project: Project):
         2,
         (
             "error: `release` has already been approved, with the message 'later'\n"
-            "   = help: `ll-loop resume release` continues with it\n"
+            "   = help: to continue with that answer, run `ll-loop resume release`\n"
         ),
     )
     assert "shipped later" in project.ll("resume", "release").stdout
@@ -293,7 +293,7 @@ def test_two_answers_at_once_one_wins(project: Project):
         if number != winner:
             assert err == (
                 f"error: `release` has already been {word}, with the message '{texts[winner]}'\n"
-                "   = help: `ll-loop resume release` continues with it\n"
+                "   = help: to continue with that answer, run `ll-loop resume release`\n"
             )
     project.ll("resume", "release")
     assert [(each["verdict"], each["text"]) for each in answers(project)] == [(word, texts[winner])]

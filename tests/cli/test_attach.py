@@ -221,7 +221,7 @@ def test_ctrl_c_detaches_and_the_run_goes_on(project):
         screen = Screen(project, "attach", "slow", NO_COLOR="1")
         try:
             screen.child.expect("started")
-            screen.child.expect("ctrl-c detaches, the run continues")
+            screen.child.expect("ctrl-c detaches; the run continues")
             screen.child.sendcontrol("c")
             assert screen.end() == 0
         finally:

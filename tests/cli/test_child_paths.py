@@ -51,7 +51,7 @@ def test_a_note_reaches_the_agent_of_an_inner_run(project: Project):
     told = project.ll("tell", "outer/kid/in", "be brief")
     assert (told.returncode, told.stdout, told.stderr) == (
         0,
-        "outer/kid/in: the next agent turn will get this note\n",
+        "outer/kid/in: the next agent turn will receive this note\n",
         "",
     )
     (project.root / "go").touch()
@@ -72,7 +72,7 @@ def test_an_inner_run_is_watched_to_its_end(project: Project):
     assert re.sub(r"\d\.\ds", "T", rest) == (
         "       ✗ (exit 1)\n"
         "       → fix (on_fail)\n"
-        "[1/50] fix → running Fix it...\n"
+        '[1/50] fix → running "Fix it."...\n'
         "       ✓ done\n"
         "       → done\n"
         "\n"

@@ -101,10 +101,10 @@ def test_undo_of_a_parent_undoes_its_child_and_twice_is_the_identity(fresh):
 def test_undo_of_a_parent_to_one_of_its_steps(fresh):
     before = files(fresh)
     assert said(fresh, "undo", "outer", "--to", "2")[1] == (
-        "restored 1 file as step 2 left it\n  removed   last.txt\n"
+        "restored 1 file as it was after step 2\n  removed   last.txt\n"
     )
     assert said(fresh, "undo", "outer", "--to", "1")[1] == (
-        "restored 3 files as step 1 left them\n"
+        "restored 3 files as they were after step 1\n"
         "  changed   code.py\n"
         "  removed   inner.txt\n"
         "  restored  notes.txt\n"
@@ -120,7 +120,7 @@ def test_a_child_is_not_undone_alone(fresh):
         2,
         "",
         (
-            "error: `outer/kid` was started by `outer`, and cannot be undone alone\n"
+            "error: `outer/kid` was started by `outer`, and cannot be undone separately\n"
             "   = help: `ll-loop undo outer` undoes both; `--to STEP` goes back to one of the steps"
             " of `outer`\n"
         ),
@@ -170,7 +170,7 @@ def test_a_replay_of_a_changed_parent_uses_the_ending_of_its_child(shared):
     assert code == 0
     assert "recorded:  kid → last (on_pass)" in text
     assert "replayed:  kid → bad (on_pass)" in text
-    assert "the loop of `kid` was changed; its recorded results were used" in text
+    assert "the loop of `kid` has changed; its recorded results were used" in text
 
 
 def test_a_removed_line_of_a_childs_log_is_found(tmp_path):
@@ -325,7 +325,7 @@ def branched(tmp_path_factory: pytest.TempPathFactory) -> KeptProject:
 def test_undo_of_branches_and_twice_is_the_identity(branched):
     before, git = files(branched), users(branched)
     assert said(branched, "undo", "three", "--to", "2")[1] == (
-        "restored 2 files as step 2 left them\n  removed   last.txt\n  removed   lint.txt\n"
+        "restored 2 files as they were after step 2\n  removed   last.txt\n  removed   lint.txt\n"
     )
     assert said(branched, "undo", "three", "--to", "2")[0] == 0
     assert files(branched) == before
@@ -366,7 +366,7 @@ def test_a_fork_of_a_run_with_branches(branched):
         "",
         (
             "error: no snapshots of the files were recorded for `three/a`\n"
-            "   = help: the snapshots may be those of `three`, which started it\n"
+            "   = help: its snapshots may be stored with `three`, which started it\n"
         ),
     )
 
@@ -384,7 +384,7 @@ def test_a_run_with_branches_is_the_same_elsewhere(branched, tmp_path):
         2,
         "",
         (
-            "error: `three/acts/lint` is a single action of `three`, not a run of its own\n"
+            "error: `three/acts/lint` is a single action of `three`, not a separate run\n"
             "   = help: `ll-loop export three` exports both\n"
         ),
     )

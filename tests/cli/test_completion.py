@@ -236,7 +236,7 @@ def test_what_somebody_else_put_there_stays(project: Project):
     done = project.ll("completion", "fish", "--install")
     assert (done.returncode, done.stderr) == (
         2,
-        f"error: `{path}` was not written by ll-loop\n   = help: move it out of the way, then install again\n",
+        f"error: `{path}` was not written by ll-loop\n   = help: move it out of the way, then install it again\n",
     )
     assert path.read_text() == "mine"
 

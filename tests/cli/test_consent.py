@@ -24,8 +24,8 @@ states:
 REFUSED = (
     "error: this loop runs agents without permission prompts, and you have not agreed to that: "
     "`claude: /mend it`\n"
-    "   = help: agree permanently with `ll-loop trust`, or for this run only with `--allow-skip-permissions` "
-    "or `LL_ALLOW_SKIP_PERMISSIONS=1`, or set a safer `permission_mode` in the loop\n"
+    "   = help: to agree permanently, run `ll-loop trust`; for this run only, use `--allow-skip-permissions` "
+    "or `LL_ALLOW_SKIP_PERMISSIONS=1`; or set a safer `permission_mode` in the loop\n"
 )
 ROOT = (
     "error: `claude` refuses to skip permission prompts when run as root\n"

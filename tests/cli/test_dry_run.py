@@ -540,9 +540,7 @@ def test_a_run_warns_of_what_protects_nothing(project):
     project.git("init", "-q")
     project.loop("proved", "evidence: {protect: [tset/]}\n" + ONE_STEP)
     said = project.ll("run", "proved")
-    assert said.stderr == (
-        "warning: `protect` has `tset/`, which matches nothing in this project\n"
-    )
+    assert said.stderr == ("warning: `tset/` in `protect` matches nothing in this project\n")
     assert project.ll("run", "proved", "--quiet").stderr == ""
 
 

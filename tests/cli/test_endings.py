@@ -170,7 +170,7 @@ ROWS = {
         6,
         "Loop stopped: that is enough (1 iteration, T)",
         NOTHING,
-        "error: nothing to resume in `row`: an action asked it to stop\n",
+        "error: nothing to resume in `row`: an action told it to stop\n",
     ),
     "handoff: pause": Row(
         """\
@@ -203,7 +203,7 @@ ROWS = {
         1,
         "Loop failed in state 'a': context handoff, and `on_handoff` is `terminate` (1 iteration, T)",
         NOTHING,
-        "error: nothing to resume in `row`: its handoff ended it (`on_handoff: terminate`)\n",
+        "error: nothing to resume in `row`: it ended at a handoff (`on_handoff: terminate`)\n",
     ),
     "review": Row(
         """\

@@ -88,13 +88,13 @@ Resuming loop 'count' from state 'fix' (iteration 2)
 [2/10] evaluate → running test "$(cat count.txt)" = 3...
        ✗ (exit 1) · tree TREE
        → fix (on_fail)
-[2/10] fix → running Count...
+[2/10] fix → running "Count"...
        ✓ turn in count@step2
        → evaluate
 [3/10] evaluate → running test "$(cat count.txt)" = 3...
        ✗ (exit 1) · tree TREE
        → fix (on_fail)
-[3/10] fix → running Count...
+[3/10] fix → running "Count"...
        ✓ turn in count@step2
        → evaluate
 [4/10] evaluate → running test "$(cat count.txt)" = 3...
@@ -203,7 +203,7 @@ def test_made_first_and_resumed_later(project):
         "",
         (
             "error: there is already a run named `count@step4`\n"
-            "   = help: choose another one with `--id ID`\n"
+            "   = help: choose another name with `--id ID`\n"
         ),
     )
     assert project.ll("fork", "count", "--at", "4", "--id", "mine", "-qq").returncode == 0
@@ -324,7 +324,7 @@ def test_here_needs_files_as_the_run_left_them_or_as_committed(change, path, pro
         2,
         "",
         (
-            "error: `--here` would replace changes that are neither the run's nor committed:"
+            "error: `--here` would overwrite uncommitted changes that the run did not make:"
             f" {path}\n"
             "   = help: commit or stash them, or leave out `--here` to fork into a worktree\n"
         ),
@@ -371,7 +371,7 @@ def test_here_takes_the_claim(project):
     [
         pytest.param(
             (),
-            "error: `fork` needs the step after which the new run begins: `--at STEP`\n"
+            "error: `fork` needs the step that the new run starts after: `--at STEP`\n"
             "   = help: `ll-loop steps count` lists the steps\n",
             id="no step",
         ),
@@ -420,7 +420,7 @@ def test_without_a_commit_nothing_is_made(tmp_path):
         2,
         "",
         (
-            "error: a fork in a worktree needs a commit to begin with\n"
+            "error: a fork in a worktree needs a commit to start from\n"
             "   = help: commit something first, or fork with `--here`\n"
         ),
     )
@@ -438,7 +438,7 @@ def test_a_damaged_store_and_a_worktree_that_is_gone_are_said(project):
         "",
         (
             f"error: the worktree of `count@step2` is gone: `{place}`\n"
-            "   = help: fork the other run again\n"
+            "   = help: fork the original run again\n"
         ),
     )
     for pack in (store_of(project) / "git/objects/pack").iterdir():

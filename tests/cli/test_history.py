@@ -130,7 +130,7 @@ def test_no_more_than_a_thousand_runs_are_read(three):
     found = gather(many(), 2, 20_000)
     assert (read, len(found.shown)) == (1000, 2)
     assert lines(runs, found, Style(ASCII, width=100))[-1] == (
-        "20000 runs (2 shown) - of the last 1000: 100% completed - median 3 iterations, 2m 34s, $0.36"
+        "20000 runs (2 shown) - of the last 1000: all completed - median 3 iterations, 2m 34s, $0.36"
     )
 
 
@@ -142,22 +142,22 @@ def test_runs_before_a_time_are_not_even_opened(three):
 
 def test_earlier_runs(three):
     assert shown(three, Style(width=80), "fix-types") == dedent("""\
-        STARTED (UTC)     ENDED AS                ITER  TIME    COST   PATH
+        STARTED (UTC)     RESULT                  ITER  TIME    COST   PATH
         2026-11-15 10:30  ✓ completed (done)      3     2m34s   $0.36  m a m a m
         2026-11-14 18:02  ! limit (iterations)    20    18m02s  $3.10  m a ×10
         2026-11-14 09:00  ✗ failed (apply: auth)  1     4.0s    –      m a
         PATH: m measure, a apply
-        3 runs · 33% completed · median 3 iterations, 2m 34s, $1.73
+        3 runs · 1 completed (33%) · median 3 iterations, 2m 34s, $1.73
         """)
 
 
 def test_earlier_runs_on_a_narrow_terminal_without_our_signs(three):
     assert shown(three, Style(ASCII, width=50), "fix-types") == dedent("""\
-        STARTED (UTC)     ENDED AS           TIME    COST
+        STARTED (UTC)     RESULT             TIME    COST
         2026-11-15 10:30  ok completed (...  2m34s   $0.36
         2026-11-14 18:02  warn limit (it...  18m02s  $3.10
         2026-11-14 09:00  FAIL failed (a...  4.0s    -
-        3 runs - 33% completed - median 3 iterations, 2m 34s, $1.73
+        3 runs - 1 completed (33%) - median 3 iterations, 2m 34s, $1.73
         """)
 
 
@@ -166,14 +166,14 @@ def test_all_loops_have_their_names_and_keep_cost_and_path(three):
     run = state(loop="lint", started_at=began("2026-11-13T00-00-00"), status="stopped")
     past(three, "lint", run, entered("measure apply measure", (12, 4, 0)))
     assert shown(three, Style(width=80)) == dedent("""\
-        NAME       STARTED (UTC)     ENDED AS               ITER  TIME    COST   PATH
+        NAME       STARTED (UTC)     RESULT                 ITER  TIME    COST   PATH
         fix-types  2026-11-15 10:30  ✓ completed (done)     3     2m34s   $0.36  m a m…
         fix-types  2026-11-14 18:02  ! limit (iterations)   20    18m02s  $3.10  m a ×10
         fix-types  2026-11-14 09:00  ✗ failed (apply: aut…  1     4.0s    –      m a
         lint       2026-11-13 00:00  – stopped (apply)      1     14m03s  –      m a m
         PATH of fix-types: m measure, a apply
         PATH of lint: m measure, a apply
-        4 runs · 25% completed · median 2 iterations, 8m 18s, $1.73
+        4 runs · 1 completed (25%) · median 2 iterations, 8m 18s, $1.73
         """)
 
 
@@ -186,7 +186,7 @@ def test_the_paths_of_many_loops_are_not_explained_one_by_one(three):
         "PATH: the states each run went through, by first letter"
     )
     head, *_, last = shown(three, Style(width=80)).splitlines()
-    assert head == "NAME            STARTED (UTC)     ENDED AS                ITER  TIME    COST"
+    assert head == "NAME            STARTED (UTC)     RESULT                  ITER  TIME    COST"
     assert last.startswith("6 runs · ")
     assert "PATH" not in shown(three, Style(width=80))
 
@@ -197,7 +197,7 @@ def test_of_many_loops_a_metric_leaves_before_the_paths(three):
         run = state(loop=loop, started_at=began("2026-11-13T00-00-00"), status="stopped")
         past(three, loop, run, entered("measure apply measure", (12, 4, 0) if loop == "a" else ()))
     head = shown(three, Style(width=80)).splitlines()[0]
-    assert head == "NAME       STARTED (UTC)     ENDED AS               ITER  TIME    COST   PATH"
+    assert head == "NAME       STARTED (UTC)     RESULT                 ITER  TIME    COST   PATH"
     assert "  METRIC  " in shown(three, Style()).splitlines()[0]
 
 
@@ -247,7 +247,7 @@ def test_a_damaged_run_is_a_line_like_the_others(three):
     text = shown(three, Style(), "fix-types")
     stamp = "2026-11-15T11-00-00"
     assert text.splitlines()[1].split() == ["2026-11-15", "11:00", "✗", "damaged", *"––––", stamp]
-    assert text.splitlines()[-1].startswith("4 runs · 25% completed · median 3 iterations, ")
+    assert text.splitlines()[-1].startswith("4 runs · 1 completed (25%) · median 3 iterations, ")
 
 
 @pytest.mark.parametrize(
@@ -271,17 +271,17 @@ def test_real_runs(here, capsys):
     said = ll(capsys, "history", "countdown")
     text = re.sub(r"\d{4}-[\d-]+(T\S+| \d\d:\d\d)", "STAMP", re.sub(r"\d+\.\ds", "0.0s", said.out))
     assert text == dedent("""\
-        STARTED (UTC)     ENDED AS            ITER  TIME  COST  PATH      METRIC    RUN
+        STARTED (UTC)     RESULT              ITER  TIME  COST  PATH      METRIC    RUN
         STAMP  ✓ completed (done)  4     0.0s  –     m a ×3 m  3 █▆▃▁ 0  STAMP
         PATH: m measure, a apply
-        1 run · 100% completed · median 4 iterations, 0.0s
+        1 run · completed · median 4 iterations, 0.0s
         """)
     assert (said.code, said.err) == (0, "")
 
 
 def test_how_many_and_since_when(three, capsys):
     assert ll(capsys, "history", "--limit", "1").out.splitlines()[-1] == (
-        "3 runs (1 shown) · 33% completed · median 3 iterations, 2m 34s, $1.73"
+        "3 runs (1 shown) · 1 completed (33%) · median 3 iterations, 2m 34s, $1.73"
     )
     past(three, "fix-types", state(started_at=timestamp(now_ms() - HOUR), status="stopped"))
     assert ll(capsys, "history", "--last", "2h").out.splitlines()[-1].startswith("1 run · ")
@@ -391,7 +391,7 @@ def test_a_run_that_has_not_ended_is_never_deleted(here, capsys):
         ),
         pytest.param(
             ("--prune", "fix-types"),
-            "error: argument --prune: 'fix-types' is not a duration like 90s, 10m, 2h, 1h30m\n"
+            "error: argument --prune: 'fix-types' is not a duration (for example, 90s, 10m, 2h or 1h30m)\n"
             "   = help: see `ll-loop history --help`\n",
             id="no age",
         ),
@@ -405,4 +405,4 @@ def test_what_is_not_clear_deletes_nothing(words, said, three, capsys):
 
 def test_the_history_knows_its_loops_by_their_runs(here, capsys):
     ran(here, QUICK, "quick@two")
-    assert ll(capsys, "history", "quick@two").out.splitlines()[-1].startswith("1 run · 100%")
+    assert ll(capsys, "history", "quick@two").out.splitlines()[-1].startswith("1 run · completed ")

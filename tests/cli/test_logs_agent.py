@@ -84,7 +84,7 @@ def shown(project: Project, *words: str) -> str:
 
 def test_what_an_agent_ran_and_changed(fixed: Project):
     assert shown(fixed, "--agent") == dedent("""\
-        [1/3] fix → running Fix looking...
+        [1/3] fix → running "Fix looking"...
                - Reading leap.py
                - Running python3 -m unittest (exit 1)
                - Editing leap.py

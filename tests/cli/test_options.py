@@ -84,7 +84,10 @@ def test_what_is_given_is_found(line, found):
         ("square --width x", "argument -w/--width: must be a whole number, not 'x'"),
         ("square --width --json", "argument -w/--width: expected one argument"),
         ("square --color red", "argument --color: invalid choice: 'red' (choose from"),
-        ("square --after x", "argument --after: 'x' is not a duration like 90s, 10m, 2h, 1h30m"),
+        (
+            "square --after x",
+            "argument --after: 'x' is not a duration (for example, 90s, 10m, 2h or 1h30m)",
+        ),
     ],
 )
 def test_a_mistake_is_named(line, problem):

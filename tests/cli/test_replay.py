@@ -124,7 +124,7 @@ def test_another_start_and_a_changed_action_are_mentioned(project):
     file = changed(project, "echo $n left", "echo $n are left")
     assert replay(project, "--with", file)[1] == dedent("""\
         ✓ count TIME: no difference in 7 transitions
-          note: the action of `check` was changed; its recorded results were used
+          note: the action of `check` has changed; its recorded results were used
         """)
 
 

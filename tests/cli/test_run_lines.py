@@ -264,7 +264,7 @@ def test_the_filled_in_action_is_stored_and_shown(project: Project):
     assert started["filled"] == whole
     assert started["action"].startswith("Fix ${captured.count.output}.")
     shown = "".join(f"       > {line}".rstrip() + "\n" for line in whole.split("\n"))
-    assert "[1/50] fix → running Fix 3 errors. The log is" in printed
+    assert '[1/50] fix → running "Fix 3 errors. The log is' in printed
     assert shown in printed
     assert shown in project.ll("logs", "row").stdout
 

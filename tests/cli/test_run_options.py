@@ -68,7 +68,7 @@ def test_what_agents_may_use_is_given_for_a_run_and_raised_by_resume(
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        (("--max-cost", "much"), "'much' is not an amount in US dollars like 5 or 0.50"),
+        (("--max-cost", "much"), "'much' is not an amount in US dollars (for example, 5 or 0.50)"),
         (("--max-cost", "0"), "must be more than 0, and at most 1,000,000"),
         (("--max-cost", "nan"), "must be more than 0, and at most 1,000,000"),
         (("--max-tokens", "0"), "must be at least 1"),

@@ -35,7 +35,7 @@ def test_guesses_are_enough(project):
     assert done.stdout == dedent("""\
         1,000 simulated runs of fix, from your options
 
-        ENDED AS                 SHARE
+        RESULT                   SHARE
         completed: done          67.8%
         failed (max_iterations)  32.2%
 
@@ -72,7 +72,7 @@ def test_five_past_runs_are_enough(project):
         pytest.param(
             (),
             "error: `fix` has no past runs; at least 5 are needed to estimate the outcome of `check`\n"
-            "   = help: give your own estimate: --outcome check=pass:0.5\n",
+            "   = help: to give your own estimate: --outcome check=pass:0.5\n",
             id="nothing is known",
         ),
         pytest.param(
@@ -175,7 +175,7 @@ def test_a_state_with_other_verdicts_is_asked_about_in_its_own_words(project):
     project.loop("words", WORDS)
     done = project.ll("simulate", "words")
     options = "--outcome measure=target:0.5 --outcome review=approve:0.5"
-    assert done.stderr.splitlines()[1] == f"   = help: give your own estimate: {options}"
+    assert done.stderr.splitlines()[1] == f"   = help: to give your own estimate: {options}"
     found = json.loads(project.ll("simulate", "words", "--json", *options.split()).stdout)
     # The rest is `progress` and `change`, so that every run gets there.
     assert [(end["status"], end["share"]) for end in found["endings"]] == [("completed", 1.0)]

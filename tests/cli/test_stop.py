@@ -98,7 +98,7 @@ def test_one_run_or_all_of_them(words, project, capsys):
     said = ll(capsys, "stop", *words)
     assert (said.code, said.err) == (
         2,
-        "error: name a run, or use `--all` to stop all of them\n   = help: see `ll-loop stop --help`\n",
+        "error: name a run, or use `--all` to stop them all\n   = help: see `ll-loop stop --help`\n",
     )
 
 

@@ -51,7 +51,7 @@ def test_the_next_agent_gets_it_and_the_one_after_does_not(project: Project, pro
         told = project.ll("tell", "fix", text)
         assert (told.returncode, told.stdout, told.stderr) == (
             0,
-            "fix: the next agent turn will get this note\n",
+            "fix: the next agent turn will receive this note\n",
             "",
         )
     lines = finish(project)
@@ -119,7 +119,7 @@ def test_a_note_for_a_run_that_cannot_be_resumed_is_refused(project: Project):
     assert (refused.returncode, refused.stderr) == (
         2,
         (
-            "error: `bad` has failed, so no agent would get the note\n"
+            "error: `bad` has failed, so no agent would receive the note\n"
             "   = help: `ll-loop run bad` starts it again\n"
         ),
     )
@@ -176,13 +176,13 @@ def without_an_agent(project: Project) -> str:
             ended,
             "x" * 8193,
             "error: the note is longer than 8192 bytes\n"
-            "   = help: put it into a file in the project, and name that\n",
+            "   = help: put it in a file in the project, and send the name of the file\n",
             id="too much",
         ),
         pytest.param(
             ended,
             "hello",
-            "error: `done` has completed, so no agent would get the note\n"
+            "error: `done` has completed, so no agent would receive the note\n"
             "   = help: `ll-loop run done` starts it again\n",
             id="a run that has ended",
         ),
@@ -195,7 +195,7 @@ def without_an_agent(project: Project) -> str:
         pytest.param(
             without_an_agent,
             "hello",
-            "error: `ask` has no agent that could get the note\n",
+            "error: `ask` has no agent that could receive the note\n",
             id="a loop without an agent",
         ),
     ],

@@ -307,7 +307,7 @@ def test_required_coverage_for_a_ci_system(project):
     done = project.ll("test", "--require-coverage", "-k", "fixed")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        "error: `--require-coverage` needs all tests, so it cannot be used with `-k`\n"
+        "error: `--require-coverage` runs all tests, so it cannot be used with `-k`\n"
     )
 
 

@@ -96,12 +96,12 @@ def test_undo_and_undo_again(fresh):
 def test_to_a_step_and_for_programs(fresh):
     assert said(fresh, "undo", "fix", "--to", "2") == (
         0,
-        "nothing to do: what the run changed is as step 2 left it\n",
+        "nothing to do: what the run changed is as it was after step 2\n",
         "",
     )
     assert said(fresh, "undo", "fix", "--to", "1", "-q")[1:] == (
         (
-            "restored 3 files as step 1 left them\n"
+            "restored 3 files as they were after step 1\n"
             "  changed   code.py\n"
             "  removed   new/file.py\n"
             "  restored  notes.txt\n"
@@ -162,8 +162,8 @@ def test_commits_stay_and_the_command_for_them_is_printed(commits, note, fresh):
         fresh.commit("more")
     git = users(fresh)
     assert fresh.ll("undo", "fix").stderr == (
-        f"{note} since the run started; only files are undone\n"
-        f"next: git reset --soft {start}   (takes the branch back, and leaves the files alone)\n"
+        f"{note} since the run started; only files are restored\n"
+        f"next: git reset --soft {start}   (moves the branch back, and leaves the files alone)\n"
     )
     assert users(fresh)["refs"] == git["refs"]
     assert users(fresh)["index"] == git["index"]
@@ -250,7 +250,7 @@ def test_a_step_without_a_snapshot_is_said(tmp_path):
         2,
         "",
         (
-            "error: no snapshot shows the files as step 1 left them\n"
+            "error: no snapshot shows the files as they were after step 1\n"
             "   = help: `ll-loop steps steps` shows which steps have a snapshot\n"
         ),
     )
@@ -280,7 +280,7 @@ def test_snapshots_that_are_elsewhere_or_gone_are_said(fresh):
         "",
         (
             f"error: the snapshots of `fix` are not in `{store}`\n"
-            "   = help: they are on the machine, and belong to the user, that ran it\n"
+            "   = help: they are on the machine that ran it, and belong to the user who ran it\n"
         ),
     )
 

@@ -90,7 +90,7 @@ def test_one_line_from_nothing_to_a_verified_run(stage: Project) -> None:
     done = ll(stage, *COMMAND)
     assert done.returncode == 0, done.stderr
     trees = [line.split("tree ")[1] for line in done.stdout.splitlines() if " · tree " in line]
-    assert done.stdout.startswith(DESIGN_LINES.format(trees[0], trees[-1], fix=FIX[:-1] + "..."))
+    assert done.stdout.startswith(DESIGN_LINES.format(trees[0], trees[-1], fix=f'"{FIX}"...'))
     assert done.stderr == dedent(
         """\
         Trying `sh check.sh` here and in a clean copy (Ctrl-C skips this)
@@ -165,7 +165,7 @@ def test_screens_say_that_there_is_no_file(stage: Project) -> None:
 REFUSED = (
     "error: this loop runs agents without permission prompts, and you have not agreed to that: "
     f"`claude: {FIX}`\n"
-    "   = help: agree with `--allow-skip-permissions` or `LL_ALLOW_SKIP_PERMISSIONS=1`, or set a "
+    "   = help: agree with `--allow-skip-permissions` or `LL_ALLOW_SKIP_PERMISSIONS=1`; or set a "
     "safer `permission_mode` with `ll-loop until --permission-mode acceptEdits`\n"
 )
 
@@ -250,7 +250,7 @@ def test_resume_continues_with_the_machine_it_was_started_with(cut: Project) -> 
         assert (done.returncode, done.stderr) == (
             2,
             (
-                "error: `until-sh-check-sh` has no loop file, so it always continues as it was started\n"
+                "error: `until-sh-check-sh` has no loop file, so it always continues with its original definition\n"
                 "   = help: leave out `--definition`\n"
             ),
         )
@@ -441,7 +441,7 @@ def test_save_writes_the_loop_and_runs_it(stage: Project) -> None:
         ),
         (
             ("until", "true", "--fix", "x", "--save", "../x"),
-            "error: `../x` cannot be the name of a loop\n   = help: choose a name such as `fix-tests`\n",
+            "error: `../x` cannot be a loop's name\n   = help: choose a name such as `fix-tests`\n",
         ),
         (
             ("until", "true", "--fix", "/fix it", "--host", "codex"),
@@ -494,7 +494,7 @@ def test_a_receipt_elsewhere_needs_the_check_from_whoever_verifies(stage: Projec
         pytest.param(
             ["pytest", "-q", "--fix", "x"],
             "`ll-loop until 'pytest -q' --fix x`; "
-            "an option of `ll-loop` such as `-q` goes before the check",
+            "an `ll-loop` option such as `-q` goes before the check",
             id="an option that ll-loop has, too",
         ),
         pytest.param(

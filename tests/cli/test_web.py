@@ -47,18 +47,18 @@ def project(tmp_path: Path) -> Iterator[Project]:
         pytest.param(
             ["--host", "0.0.0.0"],
             "error: `ll-loop web` is served on 127.0.0.1 only\n"
-            "   = help: `ssh -L` makes it available on another machine\n",
+            "   = help: to open it from another machine, use `ssh -L`\n",
             id="another host",
         ),
         pytest.param(
             ["--host=127.0.0.1"],
             "error: `ll-loop web` is served on 127.0.0.1 only\n"
-            "   = help: `ssh -L` makes it available on another machine\n",
+            "   = help: to open it from another machine, use `ssh -L`\n",
             id="its own host",
         ),
         pytest.param(
             ["--edit", "--read-only"],
-            "error: `--edit` and `--read-only` exclude each other\n",
+            "error: `--edit` and `--read-only` cannot be used together\n",
             id="edit and read-only",
         ),
         pytest.param(

@@ -46,10 +46,10 @@ def told(text: str, root: Path, config: str = "") -> str:
             "evidence: {protect: [tests/]}\nscope_writes: enforce\n" + STATES,
             """\
             error[LL234] 1:1
-              `evidence` needs a git repository, and this project is not in one
+              `evidence` needs a git repository, but this project is not in one
               help: `git init`, remove `evidence`, or run it with `--no-evidence`
             error[LL234] 2:15
-              `scope_writes: enforce` needs a git repository, and this project is not in one
+              `scope_writes: enforce` needs a git repository, but this project is not in one
               help: run `git init`, or write `scope_writes: report`
             """,
             id="settings",
@@ -67,8 +67,8 @@ def test_outside_of_git_what_is_written_down_is_an_error(text, expected, tmp_pat
                      "", "", id="all is well"),
         pytest.param("evidence: {tampering: fail}\n" + STATES, "", """\
             warning[LL318] 1:12
-              `tampering: fail` without `protect`: it only applies to files that the check's \
-command names
+              `tampering: fail` without `protect`: it only applies to files named in \
+the check command
               help: add `protect: [tests/]`
             """, id="tampering without protect"),
         pytest.param("evidence: {tampering: fail}\n" + STATES, "evidence: {protect: [tests/]}", "",
@@ -88,7 +88,7 @@ command names
             """, id="no check"),
         pytest.param("scope_writes: enforce\n" + SHELL_ONLY, "", """\
             warning[LL318] 1:1
-              `scope_writes` has no effect: no evidence is recorded, so nothing is known about what \
+              `scope_writes` has no effect: no evidence is recorded, so the run cannot tell what \
 agents write
               help: add `evidence: true`, or remove `scope_writes`
             """, id="no agents"),
@@ -135,4 +135,4 @@ def test_outside_of_git_a_run_that_asks_for_evidence_is_refused(project: Project
     project.loop("check", "evidence: {protect: [tests/]}\n" + STATES)
     said = project.ll("run", "check")
     assert said.returncode == 2
-    assert "`evidence` needs a git repository, and this project is not in one" in said.stderr
+    assert "`evidence` needs a git repository, but this project is not in one" in said.stderr

@@ -126,7 +126,7 @@ WHOLE = """\
        · 120 (exit 0) · tree ID
        second measurement: 120 (target: 100); a change is kept if it is better
        → apply (on_progress)
-[1/50] apply → running Make it faster...
+[1/50] apply → running "Make it faster."...
        ✓ finished
        → measure
 [2/50] measure → running cat src/speed...
@@ -134,7 +134,7 @@ WHOLE = """\
        110 is better than 120 (target: 100)
        kept: tree ID
        → apply (on_progress)
-[2/50] apply → running Make it faster...
+[2/50] apply → running "Make it faster."...
        ✓ finished
        ! the agent changed other/mine outside the scope
        → measure
@@ -143,7 +143,7 @@ WHOLE = """\
        130 is not better than 110 (target: 100; 1 of 3 without improvement)
        reverted: src/data, src/deep/er/z, src/link and 3 more (best: 110, tree ID)
        → apply (on_progress)
-[3/50] apply → running Make it faster...
+[3/50] apply → running "Make it faster."...
        ✓ finished
        → measure
 [4/50] measure → running cat src/speed...
@@ -151,7 +151,7 @@ WHOLE = """\
        the change cannot be measured: expected a number, got 'broken' (best: 110; 2 of 3 without improvement)
        reverted: src/speed (best: 110, tree ID)
        → apply (on_progress)
-[4/50] apply → running Make it faster...
+[4/50] apply → running "Make it faster."...
        ✓ finished
        → measure
 [5/50] measure → running cat src/speed...
@@ -283,7 +283,7 @@ def test_the_users_repository_is_only_read(tmp_path):
             ("validate", "tune"),
             lambda project: shutil.rmtree(project.root / ".git"),
             """\
-error[LL234]: `keep: best` needs a git repository, and this project is not in one
+error[LL234]: `keep: best` needs a git repository, but this project is not in one
   --> .loops/tune.yaml:7:7
    |
  7 | keep: best

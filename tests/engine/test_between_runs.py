@@ -42,7 +42,7 @@ def test_what_a_run_made_where_git_ignores_it_is_not_in_the_copy_of_the_next(tmp
     path = "ignored" if "ignored" in HIDES[hides] and "made" not in HIDES[hides] else "made"
     assert (
         "warning: ignored by git, and made or changed while a run worked, so the clean copy does not"
-        f" have it as it is here: {path}; if the check needs it, make it again yourself, or use `setup`"
+        f" have this version of it: {path}; if the check needs it, make it again yourself, or use `setup`"
     ) in ended.stderr.splitlines()
 
 

@@ -192,7 +192,7 @@ def test_turns_that_are_cut_are_paid_for(project):
     )
     said = project.ll("run", "port", env=env)
     assert (said.returncode, started(project)) == (3, {"turn": 1})
-    assert "the agents have used $0.05 of $0.05, $0.05 of it estimated" in said.stdout
+    assert "agents have used $0.05 of $0.05, $0.05 of it estimated" in said.stdout
     (cost,) = told(project, "cost")
     assert (cost["tokens"], cost["estimated"]) == (30_000, True)
 

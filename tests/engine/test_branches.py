@@ -342,7 +342,7 @@ def test_items_that_are_gone_are_an_error_of_the_branch(project: Project):
     (project.root / ".loops/.running/many.d/00001-1.branches").unlink()
     said = project.ll("resume", "many")
     assert said.returncode == 1
-    assert "the items of the branches of `all` are missing or damaged" in said.stdout + said.stderr
+    assert "the items for the branches of `all` are missing or damaged" in said.stdout + said.stderr
 
 
 # ── gates ──────────────────────────────────────────────────────────────────────────────────────

@@ -51,13 +51,13 @@ def prove(project: Project, script: str, *fails: int) -> CleanProof:
         pytest.param(f"echo leap/__init__.py; {RUN} || echo '1:1 Parsing error'; exit 1",
                      CleanProof(None, "leap/__init__.py"), id="it fails, and complains of more"),
         pytest.param("no-such-tool",
-                     CleanProof("the result of the check cannot be judged here (exit 127)", cannot_run="exit 127"),
+                     CleanProof("the check's result cannot be judged here (exit 127)", cannot_run="exit 127"),
                      id="it cannot run"),
         pytest.param("echo FATAL_ERROR: no; exit 0",
-                     CleanProof("the result of the check cannot be judged here (no)", cannot_run="no"),
+                     CleanProof("the check's result cannot be judged here (no)", cannot_run="no"),
                      id="it says so"),
         pytest.param("kill -9 $$",
-                     CleanProof("the result of the check cannot be judged here (signal 9)", cannot_run="signal 9"),
+                     CleanProof("the check's result cannot be judged here (signal 9)", cannot_run="signal 9"),
                      id="it crashes"),
         pytest.param("test -z \"$LL_CLEAN\"",
                      CleanProof("the check passes here and fails in a clean copy (exit 1)"),
@@ -128,7 +128,7 @@ def test_a_check_without_an_answer_in_time_is_not_proved(project, repository):
     steps = Steps()
     check = CheckScript("sleep 60")
     proof = prove_clean(str(project.root), check, project.environ(), (), None, steps, limit_s=0.0)
-    assert proof == CleanProof("the trial took longer than 0 s")
+    assert proof == CleanProof("the trial run took longer than 0 s")
     assert steps.seen == ["here: no answer in time"]
 
 
@@ -138,7 +138,7 @@ def test_who_does_not_want_to_wait_skips_it(project, repository):
     check = CheckScript("sleep 60")
     proof = prove_clean(str(project.root), check, project.environ(), (), stop, steps)
     stop.close()
-    assert proof == CleanProof("you skipped the trial")
+    assert proof == CleanProof("you skipped the trial run")
     assert steps.seen == ["here: skipped"]
 
 

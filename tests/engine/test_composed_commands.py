@@ -135,10 +135,10 @@ ROWS: list[tuple[str, int, list[str]]] = [
     ("resume top", 2, ["nothing to resume in `top`: it ended in the failure state `done`"]),
     ("resume top/many/a", 2, ["`top/many/a` was started by `top`, and continues with it"]),
     ("approve top", 2, ["`top` is not waiting at a gate: it has failed"]),
-    ("tell top hello", 2, ["`top` has failed, so no agent would get the note"]),
+    ("tell top hello", 2, ["`top` has failed, so no agent would receive the note"]),
     ("wait top", 1, ["Loop failed: ended in state 'done': entered by `on_conflict`"]),
     ("attach top", 1, ["top is not running: failed"]),
-    ("undo top/many/a", 2, ["`top/many/a` was started by `top`, and cannot be undone alone"]),
+    ("undo top/many/a", 2, ["`top/many/a` was started by `top`, and cannot be undone separately"]),
     (
         "diff top/many/a",
         2,

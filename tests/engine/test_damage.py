@@ -293,7 +293,7 @@ def test_a_run_goes_on_though(damaged: Project, kind: str):
     ran = [1, 3] if kind == "edited to another state" else [1, 2, 3]
     assert numbers(damaged.file("trace")) == ran
     if kind == "edited to another state":
-        assert said == "warning: the state file was edited by hand; using it as it is\n"
+        assert said == "warning: the state file was edited by hand; using it as is\n"
 
 
 @pytest.mark.parametrize("kind", REFUSED)
@@ -332,7 +332,7 @@ def test_an_edited_state_that_is_not_in_the_machine_is_refused(damaged: Project)
     said = command(damaged, "resume", "chain")
     assert said.code == 2
     assert said.err == (
-        "warning: the state file was edited by hand; using it as it is\n"
+        "warning: the state file was edited by hand; using it as is\n"
         "error: nothing to resume in `chain`: its state `nowhere` is not in the definition\n"
     )
 

@@ -36,8 +36,8 @@ def test_a_change_is_refused_in_words(project: Project):
     assert said.stderr == (
         "error: the definition of `row` has changed since the run started: "
         "state `b` added; state `a` changed; `max_iterations` changed\n"
-        "   = help: `--definition original` continues with the original definition, "
-        "`--definition current` with the current file\n"
+        "   = help: to continue with the original definition, use `--definition original`; "
+        "with the current file, `--definition current`\n"
     )
     assert project.file("trace").split() == ["old"]
 

@@ -134,14 +134,14 @@ def test_an_edited_test_is_restored_and_the_agent_is_told(tmp_path):
         [1/5] evaluate → running python tests/check.py...
                ✗ AssertionError: the value is wrong (exit 1) · tree ID
                → fix (on_fail)
-        [1/5] fix → running Fix the value...
+        [1/5] fix → running "Fix the value"...
                ✓ finished
                ! tests/check.py was changed by the agent: restored
                → evaluate
         [2/5] evaluate → running python tests/check.py...
                ✗ AssertionError: the value is wrong (exit 1) · tree ID
                → fix (on_fail)
-        [2/5] fix → running Fix the value...
+        [2/5] fix → running "Fix the value"...
                ✓ finished
                → evaluate
         [3/5] evaluate → running python tests/check.py...
@@ -211,7 +211,7 @@ def test_a_rewritten_check_is_reported_where_only_the_tests_are_protected(tmp_pa
     project = laid_out(Project(tmp_path), fix, PROTECTED, "sh check.sh", script=SCRIPT)
     ended = run(project)
     assert plain(ended.stdout).splitlines()[3:7] == [
-        "[1/5] fix → running Fix the value...",
+        '[1/5] fix → running "Fix the value"...',
         "       ✓ finished",
         "       ! check.sh was changed by the agent",
         "       ! tests/check.py was changed by the agent: restored",
@@ -357,9 +357,9 @@ def test_what_a_killed_turn_changed_is_not_taken_for_nothing_if_the_snapshots_ar
     ended = run(project, "--fresh")
     store = next(line for line in ended.stderr.splitlines() if "interrupted" in line)
     assert store.startswith(
-        "warning: a turn of an agent was interrupted, and what it changed is not known: the tree store"
+        "warning: an agent's turn was interrupted, and what it changed is not known: the tree store"
     )
-    assert store.endswith("; this run starts with it; review it with `git diff`")
+    assert store.endswith("; this run starts with those changes; review them with `git diff`")
 
 
 def test_without_a_place_for_the_snapshots_a_run_says_what_to_do(tmp_path):
@@ -647,7 +647,7 @@ def test_a_run_of_a_project_that_was_moved_since_is_refused_with_a_command_that_
     assert ended.returncode == 2
     assert ended.stderr == (
         f"error: the project was moved from `{was}` after the run had started\n"
-        "   = help: move it back to resume; `ll-loop run fix --fresh` starts again here\n"
+        "   = help: to resume it, move it back; `ll-loop run fix --fresh` starts again here\n"
     )
     (project.root / "agent.sh").write_text(agent("echo right > src/value"))
     assert run(project, "--fresh").returncode == 0
@@ -667,7 +667,7 @@ def test_a_run_of_another_state_directory_is_refused_before_an_action_runs(tmp_p
     there = tmp_path / "other/little-loops/trees" / store.name
     assert ended.returncode == 2
     assert ended.stderr == (
-        f"error: the snapshots of this run are not in `{there}`\n"
+        f"error: this run's snapshots are not in `{there}`\n"
         "   = help: if they still exist, resume the run as the user who started it, with the"
         " same XDG_STATE_HOME; `ll-loop run fix --fresh` starts again\n"
     )
@@ -779,7 +779,7 @@ def test_a_repository_that_is_made_under_a_protected_path_is_named_once_and_left
     fix = agent(nested if maker == "agent" else "true", "echo right > src/value")
     project = laid_out(Project(tmp_path / "p"), fix, PROTECTED, check)
     ended = run(project)
-    warning = "warning: `tests/tmp/repo` is not watched: it is a git repository of its own\n"
+    warning = "warning: `tests/tmp/repo` is not watched: it is a separate git repository\n"
     assert (ended.stderr, "!" in ended.stdout) == (warning, False)
     assert (ended.returncode, events(project)[-1]["evidence"]) == (0, "verified")
     assert project.git("-C", "tests/tmp/repo", "status", "--short") == ""
@@ -901,7 +901,7 @@ def test_long_and_odd_names_are_shown_short_and_whole(tmp_path):
     ]
     assert ended.stderr.splitlines()[:2] == [
         r"warning: `src/\xff` is not part of the snapshot: neither a file nor a link",
-        r"warning: `tests/\xff` is not watched: it is a git repository of its own",
+        r"warning: `tests/\xff` is not watched: it is a separate git repository",
     ]
 
 
@@ -981,7 +981,7 @@ def test_a_commit_that_still_has_what_was_restored_is_named(tmp_path):
     ended = run(laid_out(Project(tmp_path), cheat, PROTECTED))
     assert plain(ended.stdout).partition("TIME)\n")[2] == dedent("""\
         Files changed: src/value (+1 -1)
-        The commit that is checked out still changes tests/check.py
+        The commit that is checked out still contains changes to tests/check.py
         Verified on tree ID; for a receipt: ll-loop receipt fix
         """)
 
@@ -993,7 +993,7 @@ def test_a_repository_that_an_agent_creates_again_keeps_no_honest_run_from_its_e
     again = f"rm -rf .git && git init -q --object-format={format} && git add -A && {COMMIT} again"
     project = laid_out(Project(tmp_path), agent("echo right > src/value", again), PROTECTED)
     ended = run(project)
-    assert (ended.returncode, "still changes" in ended.stdout) == (0, False), ended.stdout
+    assert (ended.returncode, "still contains changes" in ended.stdout) == (0, False), ended.stdout
 
 
 def test_git_is_asked_for_the_commit_no_more_often_in_a_longer_run(tmp_path):
@@ -1275,7 +1275,7 @@ def test_the_copy_of_a_project_in_a_huge_repository_has_only_the_project(tmp_pat
     assert ended.returncode == 3
     assert (
         "the repository has more than 20,000 files outside this project, so the clean copy has only"
-        " the project: a check that needs the others fails there" in ended.stderr
+        " the project: a check that needs the other files fails there" in ended.stderr
     )
 
 
@@ -1582,7 +1582,7 @@ def test_a_definition_that_an_agent_rewrote_is_refused_by_a_resume(tmp_path):
     resume = ("resume", "fix", "--allow-skip-permissions", "--definition")
     ended = project.ll(*resume, "original")
     assert ended.returncode == 1
-    assert "`run.json` of this run has changed since the run started" in ended.stdout
+    assert "this run's `run.json` has changed since the run started" in ended.stdout
     again = project.ll(*resume, "current")
     assert (again.returncode, (project.root / "src/value").read_text()) == (0, "right\n")
 

@@ -72,8 +72,8 @@ def test_a_live_run_outlives_an_agent_that_tidies_up(repository, script):
 
 
 REMOVED = """\
-error: `.loops/.running` was removed while `tidy` was running, and the run with it
-   = help: `git clean -fdx` does that, `git clean -fdx -e .loops/.running` does not
+error: `.loops/.running` was removed while `tidy` was running, and the run's files with it
+   = help: `git clean -fdx` removes it; `git clean -fdx -e .loops/.running` does not
 """
 
 

@@ -223,7 +223,7 @@ REFUSED = {
             "   |\n"
             ' 5 |   fix: {{action: "/mend it", next: done}}\n'
             "   |                 ^^^^^^^^^^\n"
-            "   = help: put a file there that you may read, or remove it\n"
+            "   = help: replace it with a regular file that you can read, or remove it\n"
         ),
     ),
 }

@@ -196,9 +196,9 @@ def test_a_judge_may_not_have_arguments_of_its_own(judged, name):
     refused = judged.ll("validate", "fix", env=environ(judged))
     assert refused.returncode == 2
     assert refused.stdout.splitlines()[0] == (
-        "error[LL230]: a judge gets no `args`, because they could let it do more than read"
+        "error[LL230]: a judge cannot have `args`, because they could let it do more than read"
     )
-    assert "   = help: change or remove that option of the judge's `host`" in refused.stdout
+    assert "   = help: change or remove that option in the judge's `host`" in refused.stdout
 
 
 # ── consent ────────────────────────────────────────────────────────────────────────────────────

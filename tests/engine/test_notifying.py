@@ -274,7 +274,7 @@ def test_a_project_names_no_recipients(project: Project):
     loop(project, [{"to": "true"}])
     done = project.ll("run", "work")
     assert done.returncode == 2
-    assert "`notify` is a setting of a loop or of the user" in done.stderr
+    assert "`notify` can be set only in a loop or by the user" in done.stderr
 
 
 def test_runs_inside_a_run_leave_notifications_to_it(project: Project):

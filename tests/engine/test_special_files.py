@@ -42,7 +42,7 @@ def asserts_refused(project: Project, path: Path) -> None:
     said = run(project)
     assert said.returncode == 2, said.stdout
     assert said.stderr == (
-        "error: the evidence that this loop asks for cannot be recorded:"
+        "error: the evidence that this loop requires cannot be recorded:"
         f" {refusal(path)}\n"
         "   = help: repair the repository, or run the loop with `--no-evidence`\n"
     )
@@ -129,7 +129,7 @@ def test_a_damaged_repository_does_not_switch_evidence_off(
     said = run(project)
     assert said.returncode == 2, said.stdout
     assert said.stderr == (
-        "error: the evidence that this loop asks for cannot be recorded: not in a git repository\n"
+        "error: the evidence that this loop requires cannot be recorded: not in a git repository\n"
         "   = help: repair the repository, or run the loop with `--no-evidence`\n"
     )
 

@@ -110,7 +110,7 @@ def test_no_size(written):
     with pytest.raises(UsageError) as caught:
         read_cap({"trees": written}, "config")
     assert caught.value.message == "`config`: `trees` is not a size"
-    assert caught.value.help == "write for example `trees: 500MB`"
+    assert caught.value.help == "write, for example, `trees: 500MB`"
 
 
 def test_the_project_decides_before_the_user(tmp_path):

@@ -39,7 +39,7 @@ HONEST = """\
 {warnings}[1/5] evaluate → running {check}...
        ✗ {failed} (exit 1) · tree ID
        → fix (on_fail)
-[1/5] fix → running Fix it...
+[1/5] fix → running "Fix it"...
        ✓ finished
        → evaluate
 [2/5] evaluate → running {check}...
@@ -58,14 +58,14 @@ CAUGHT = """\
 {warnings}[1/5] evaluate → running {check}...
        ✗ {failed} (exit 1) · tree ID
        → fix (on_fail)
-[1/5] fix → running Fix it...
+[1/5] fix → running "Fix it"...
        ✓ finished
        ! {test} was changed by the agent: restored
        → evaluate
 [2/5] evaluate → running {check}...
        ✗ {failed} (exit 1) · tree ID
        → fix (on_fail)
-[2/5] fix → running Fix it...
+[2/5] fix → running "Fix it"...
        ✓ finished
        → evaluate
 [3/5] evaluate → running {check}...
@@ -202,8 +202,8 @@ def with_30_000_files(project: Project) -> Repository:
         (folder / f"f{number}.py").write_text(f"value = {number}\n" * 20)
     commit(project)
     large = (
-        "note: it lists 30,004 files, 1,000 of them in `d0`; what is not delivered belongs in"
-        " .gitignore\n"
+        "note: it lists 30,004 files, 1,000 of them in `d0`; list in .gitignore what you do"
+        " not deliver\n"
     )
     return Repository(CHECK, "src/value", "right\n", files=30_004, large=large)
 
@@ -449,11 +449,11 @@ def test_a_protected_file_too_large_to_restore_stops_the_run_until_the_user_rest
         [1/5] evaluate → running python3 -B tests/check.py...
                ✗ AssertionError: the value is wrong (exit 1) · tree ID
                → fix (on_fail)
-        [1/5] fix → running Fix it...
+        [1/5] fix → running "Fix it"...
                ✗ finished
-               ! not restored: data.bin: it is too large to be kept, so it was not replaced; move it away yourself
+               ! not restored: data.bin: it is too large to store, so it was not replaced; move it yourself
 
-        Loop failed in state 'fix': could not be restored: data.bin: it is too large to be kept, so it was not replaced; move it away yourself (1 iteration, TIME)
+        Loop failed in state 'fix': could not be restored: data.bin: it is too large to store, so it was not replaced; move it yourself (1 iteration, TIME)
         Files changed: data.bin, src/value (+1 -1)
         next: ll-loop resume fix
         """),
@@ -465,7 +465,7 @@ def test_a_protected_file_too_large_to_restore_stops_the_run_until_the_user_rest
         dedent("""\
         Resuming loop 'fix' from state 'fix' (iteration 1)
         The run failed in this state, so the state will run again
-        [1/5] fix → running Fix it...
+        [1/5] fix → running "Fix it"...
                ✓ finished
                → evaluate
         [2/5] evaluate → running python3 -B tests/check.py...
@@ -489,7 +489,7 @@ def test_without_git_what_is_written_down_is_refused_and_the_flag_runs_it(projec
     write(project.root.parent, {"right": "right\n"})
     project.loop("fix", LOOP.format(check=CHECK))
     refused = dedent("""\
-        error[LL234]: `evidence` needs a git repository, and this project is not in one
+        error[LL234]: `evidence` needs a git repository, but this project is not in one
           --> .loops/fix.yaml:8:1
            |
          8 | evidence: {protect: [tests/], clean: true}
@@ -501,7 +501,7 @@ def test_without_git_what_is_written_down_is_refused_and_the_flag_runs_it(projec
         {}[1/5] evaluate → running python3 -B tests/check.py...
                ✗ AssertionError: the value is wrong (exit 1)
                → fix (on_fail)
-        [1/5] fix → running Fix it...
+        [1/5] fix → running "Fix it"...
                ✓ finished
                → evaluate
         [2/5] evaluate → running python3 -B tests/check.py...

@@ -667,7 +667,7 @@ def test_without_a_repository_it_is_an_error_of_the_file(tmp_path):
     project.loop("w", OWN.format(action="true", worktree="true"))
     done = project.ll("run", "w")
     assert done.returncode == 2
-    assert "`worktree` needs a git repository, and this project is not in one" in done.stderr
+    assert "`worktree` needs a git repository, but this project is not in one" in done.stderr
     assert project.ll("validate", "w").returncode == 2
 
 
@@ -1092,8 +1092,8 @@ echo noise > "$LL_PROJECT/some.log"
 echo done
 """
 REPORTED = (
-    "! since agents started to work in worktrees, files of the original project changed,"
-    " by them or by you: mine.py, new.py, untracked.py"
+    "! since agents started to work in worktrees, files in the original project have changed"
+    " (their changes or yours): mine.py, new.py, untracked.py"
 )
 
 

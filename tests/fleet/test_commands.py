@@ -129,7 +129,7 @@ def test_a_run_is_shown_as_on_one_computer_and_its_work_is_a_branch(ll: Shell):
     assert "fix  ✓ completed (done)" in ll("status", "fix")
     assert "fixed it" in ll("logs", "fix")
     assert "+right" in ll("diff", "fix")
-    assert "100% completed" in ll("history")
+    assert "1 run · completed" in ll("history")
     assert (ll.project.root / "src" / "value").read_text() == "wrong\n"
 
 
@@ -190,12 +190,12 @@ def test_a_note_reaches_the_next_turn(ll: Shell):
     outside = f"outside={ll.project.home}"
     assert ll("run", "noted", "--background", "--context", outside).endswith("exit 0")
     until(lambda: "action_start" in ll("logs", "noted", "--json"), "action")
-    assert "the next agent turn will get this note" in ll("tell", "noted", "leave it alone")
+    assert "the next agent turn will receive this note" in ll("tell", "noted", "leave it alone")
     (ll.project.home / "ok").touch()
     assert ll("wait", "noted").endswith("exit 0")
     assert "note_delivered" in ll("logs", "noted", "--json")
     assert ll("run", "fix", "-q").endswith("exit 0")
-    assert "`fix` has no agent that could get a note" in ll("tell", "fix", "leave it alone")
+    assert "`fix` has no agent that could receive a note" in ll("tell", "fix", "leave it alone")
 
 
 def test_a_background_run_is_stopped_and_continued(ll: Shell):
@@ -211,7 +211,7 @@ def test_a_background_run_is_stopped_and_continued(ll: Shell):
 
 def test_what_a_fleet_cannot_see_is_refused(ll: Shell):
     (ll.project.root / "src" / "value").write_text("other\n")
-    assert "uncommitted changes, which a fleet does not see" in ll("run", "fix")
+    assert "uncommitted changes, which a fleet cannot see" in ll("run", "fix")
     assert ll("run", "fix", "--ref", "main", "-q").endswith("exit 0")
     ll.project.git("add", "-A")
     ll.project.git("-c", "user.name=a", "-c", "user.email=a@b.c", "commit", "-qm", "more")

@@ -740,8 +740,8 @@ def test_the_ending_of_a_tree_with_branches_is_what_the_tables_give(endings, joi
             "fail", ends("failed", "stalled", message="3 times"), "fail", "3 times", id="failed"
         ),
         pytest.param("error", CRASHED, "error", "crash", id="crashed"),
-        pytest.param("stopped", PASSED, "stopped", "not needed any more", id="stopped"),
-        pytest.param("interrupted", CRASHED, "stopped", "not needed any more", id="killed"),
+        pytest.param("stopped", PASSED, "stopped", "no longer needed", id="stopped"),
+        pytest.param("interrupted", CRASHED, "stopped", "no longer needed", id="killed"),
         pytest.param("waiting", None, "stopped", "not started", id="never begun"),
     ],
 )

@@ -778,7 +778,7 @@ def test_children_stop_for_one_reason_only():
 
 def test_a_state_with_a_loop_has_no_action_of_its_own():
     run = LoopState("r", "nightly", "types", "", "")
-    with pytest.raises(AssertionError, match="no action of its own"):
+    with pytest.raises(AssertionError, match="no action itself"):
         action_due(world().loop, run, Moment(0, 0))
 
 

@@ -113,11 +113,11 @@ def test_the_exit_code(status, reason, signal, code):
         ),
         pytest.param(
             {"status": "failed", "reason": "handoff"},
-            "its handoff ended it (`on_handoff: terminate`)",
+            "it ended at a handoff (`on_handoff: terminate`)",
             id="a handoff that ends",
         ),
         pytest.param(
-            {"status": "stopped", "reason": "stop_signal"}, "an action asked it to stop", id="stop"
+            {"status": "stopped", "reason": "stop_signal"}, "an action told it to stop", id="stop"
         ),
         pytest.param(
             {"current_state": "gone"}, "its state `gone` is not in the definition", id="here"

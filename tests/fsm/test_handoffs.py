@@ -34,14 +34,14 @@ def loop(**fields: Any) -> FSMLoop:
         pytest.param(
             {"max_cost_usd": 1.5},
             "max_cost",
-            "the agents have used $2 of $1.5",
+            "agents have used $2 of $1.5",
             id="more than the cost",
         ),
         pytest.param(
-            {"max_cost_usd": 2.0}, "max_cost", "the agents have used $2 of $2", id="all of it"
+            {"max_cost_usd": 2.0}, "max_cost", "agents have used $2 of $2", id="all of it"
         ),
         pytest.param(
-            {"max_tokens": 500}, "max_tokens", "the agents have used 500 of 500 tokens", id="tokens"
+            {"max_tokens": 500}, "max_tokens", "agents have used 500 of 500 tokens", id="tokens"
         ),
     ],
 )

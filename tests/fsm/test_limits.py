@@ -44,7 +44,7 @@ def loop(**fields: Any) -> FSMLoop:
         pytest.param(
             {"max_cost_usd": 0.5},
             "ask",
-            ("max_cost", "the agents have used $0.5 of $0.5"),
+            ("max_cost", "agents have used $0.5 of $0.5"),
             id="no money left",
         ),
         pytest.param({"max_cost_usd": 0.5}, "test", None, id="a command costs nothing"),
@@ -54,7 +54,7 @@ def loop(**fields: Any) -> FSMLoop:
         pytest.param(
             {"max_tokens": 100},
             "ask",
-            ("max_tokens", "the agents have used 100 of 100 tokens"),
+            ("max_tokens", "agents have used 100 of 100 tokens"),
             id="no tokens left",
         ),
         pytest.param({"max_tokens": 100}, "test", None, id="a command uses no tokens"),

@@ -136,7 +136,7 @@ def test_turns_that_are_cut_use_up_the_money():
     assert costs(world) == [(0.1, True), (0.1, True), (0.04999999999999999, True)]
     assert (ending.reason, ending.message) == (
         "max_cost",
-        "the agents have used $0.25 of $0.25, $0.25 of it estimated",
+        "agents have used $0.25 of $0.25, $0.25 of it estimated",
     )
 
 

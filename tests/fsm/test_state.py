@@ -179,8 +179,8 @@ LOOP = FSMLoop.from_dict({"name": "l", "initial": "a", "states": {"a": {"termina
     [
         ("completed", "terminal", "a", "it completed in state `a`"),
         ("failed", "terminal", "a", "it ended in the failure state `a`"),
-        ("failed", "handoff", "a", "its handoff ended it (`on_handoff: terminate`)"),
-        ("stopped", "stop_signal", "a", "an action asked it to stop"),
+        ("failed", "handoff", "a", "it ended at a handoff (`on_handoff: terminate`)"),
+        ("stopped", "stop_signal", "a", "an action told it to stop"),
         ("failed", "error", "z", "its state `z` is not in the definition"),
         ("failed", "error", "a", None),
         ("interrupted", "signal", "a", None),
@@ -283,7 +283,9 @@ def test_a_phase_without_what_it_is_about_is_refused(edited):
 
 
 def test_a_state_before_without_a_result_is_refused():
-    with pytest.raises(ValueError, match="the result of the previous state, `nobody`, is missing"):
+    with pytest.raises(
+        ValueError, match=r"the result of the previous state \(`nobody`\) is missing"
+    ):
         LoopState.from_dict({**RUN.to_dict(), "prev_state": "nobody"})
 
 

@@ -151,10 +151,10 @@ def test_a_login_that_is_refused_again_and_again():
         Retrying(1, 541, "authentication_failed"),
         Retrying(2, 541, "authentication_failed"),
         Retrying(3, 541, "authentication_failed"),
-        AuthFailed("the login was refused"),
+        AuthFailed("the login was rejected"),
     ]
     outcome = reader.finish(None, 2, cut_by="host")
-    assert (outcome.kind, outcome.reason) == ("auth", f"the login was refused; {LOG_IN}")
+    assert (outcome.kind, outcome.reason) == ("auth", f"the login was rejected; {LOG_IN}")
 
 
 def test_compacting_is_shown():
@@ -186,13 +186,13 @@ def limit(**info: object) -> dict[str, Any]:
                 {**FAILED, "api_error_status": None, "result": "Repeated 529 Overloaded errors"},
             ],
             "overloaded",
-            "the service did not answer: Repeated 529 Overloaded errors",
+            "the service did not respond: Repeated 529 Overloaded errors",
             id="529 without a status",
         ),
         pytest.param(
             [INIT, RETRY, DIAGNOSTIC],
             "overloaded",
-            "the service did not answer: [ede_diagnostic] result_type=user",
+            "the service did not respond: [ede_diagnostic] result_type=user",
             id="an error that is only named by the retry before it",
         ),
         pytest.param(
@@ -204,7 +204,7 @@ def limit(**info: object) -> dict[str, Any]:
         pytest.param(
             [INIT, said("x", error="oauth_org_not_allowed"), FAILED],
             "auth",
-            f"the login was refused: x; {LOG_IN}",
+            f"the login was rejected: x; {LOG_IN}",
             id="the organisation is not allowed",
         ),
         pytest.param(

@@ -16,7 +16,7 @@ from tests.hosts.recorded import endings, play
 from tests.live.scenes import SESSION
 
 LOG_IN = "set `ANTHROPIC_API_KEY`, or start `claude` and type `/login`"
-PAY = "add credit to the account, or log in with another one"
+PAY = "add credit to the account, or log in with another account"
 
 
 def ended(
@@ -35,19 +35,19 @@ CLAUDE = {
     "401": ended(
         0,
         "auth",
-        f"the login was refused: Invalid API key · Fix external API key; {LOG_IN}",
+        f"the login was rejected: Invalid API key · Fix external API key; {LOG_IN}",
         turns=1,
     ),
     "401_many_retries": ended(
         0,
         "auth",
-        f"the login was refused: Invalid API key · Fix external API key; {LOG_IN}",
+        f"the login was rejected: Invalid API key · Fix external API key; {LOG_IN}",
         turns=1,
     ),
     "403": ended(
         0,
         "auth",
-        f"the login was refused: Failed to authenticate. API Error: 403 not for you; {LOG_IN}",
+        f"the login was rejected: Failed to authenticate. API Error: 403 not for you; {LOG_IN}",
         turns=1,
     ),
     "404_model": ended(
@@ -73,16 +73,18 @@ CLAUDE = {
     "500": ended(
         0,
         "overloaded",
-        "the service did not answer: API Error: 500 oops. This is a server-side issue, usually temporary — try again in a moment. If it persists, check your inference gateway (127.0.0.1:8000).",
+        "the service did not respond: API Error: 500 oops. This is a server-side issue, usually temporary — try again in a moment. If it persists, check your inference gateway (127.0.0.1:8000).",
         turns=1,
     ),
     "529": ended(
         0,
         "overloaded",
-        "the service did not answer: API Error: 529 Overloaded. This is a server-side issue, usually temporary — try again in a moment. If it persists, check your inference gateway (127.0.0.1:8000).",
+        "the service did not respond: API Error: 529 Overloaded. This is a server-side issue, usually temporary — try again in a moment. If it persists, check your inference gateway (127.0.0.1:8000).",
         turns=1,
     ),
-    "api_timeout": ended(0, "overloaded", "the service did not answer: Request timed out", turns=1),
+    "api_timeout": ended(
+        0, "overloaded", "the service did not respond: Request timed out", turns=1
+    ),
     "background_ends": ended(3, text="It has ended."),
     "background_left": ended(
         2, text="Started.", warnings=("a background task was stopped: a command",)
@@ -114,7 +116,7 @@ CLAUDE = {
     "connection_refused": ended(
         0,
         "overloaded",
-        "the service did not answer: API Error: Unable to connect to API (ConnectionRefused)",
+        "the service did not respond: API Error: Unable to connect to API (ConnectionRefused)",
         turns=1,
     ),
     "context_full": Outcome(
@@ -125,7 +127,7 @@ CLAUDE = {
         turns=2,
     ),
     "credit_too_low": ended(
-        0, "billing", f"the account cannot pay: Credit balance is too low; {PAY}", turns=1
+        0, "billing", f"the account has no credit: Credit balance is too low; {PAY}", turns=1
     ),
     "edits_a_file": ended(2, text="Written."),
     "hook_denies": ended(
@@ -148,11 +150,11 @@ CLAUDE = {
     ),
     "no_verdict": ended(2, "no_verdict", "the agent gave no verdict", text="Looks good to me."),
     "not_logged_in": ended(
-        0, "auth", f"the login was refused: Not logged in · Please run /login; {LOG_IN}", turns=1
+        0, "auth", f"the login was rejected: Not logged in · Please run /login; {LOG_IN}", turns=1
     ),
     "overloaded_in_the_stream": Outcome(
         "overloaded",
-        "the service did not answer: API Error: 529 Overloaded. This is a server-side issue, usually temporary — try again in a moment. If it persists, check your inference gateway (127.0.0.1:8000).",
+        "the service did not respond: API Error: 529 Overloaded. This is a server-side issue, usually temporary — try again in a moment. If it persists, check your inference gateway (127.0.0.1:8000).",
         tokens=Tokens(300, 3),
         cost_usd=0.001575,
         turns=1,

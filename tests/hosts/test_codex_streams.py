@@ -14,7 +14,7 @@ from little_loops.hosts.base import Kind, Outcome, Tokens
 from tests.hosts.recorded import endings, play
 
 LOG_IN = "run `codex login`, or set the key its provider asks for"
-PAY = "add credit to the account, or log in with another one"
+PAY = "add credit to the account, or log in with another account"
 
 
 def ended(
@@ -29,10 +29,10 @@ CODEX = {
     "401": ended(
         0,
         "auth",
-        f"the login was refused: unexpected status 401 Unauthorized: Incorrect API key provided; {LOG_IN}",
+        f"the login was rejected: unexpected status 401 Unauthorized: Incorrect API key provided; {LOG_IN}",
     ),
     "403": ended(
-        0, "auth", f"the login was refused: unexpected status 403 Forbidden: not for you; {LOG_IN}"
+        0, "auth", f"the login was rejected: unexpected status 403 Forbidden: not for you; {LOG_IN}"
     ),
     "404_model": ended(0, "not_started", "The model `none` does not exist"),
     "429": ended(
@@ -46,7 +46,7 @@ CODEX = {
     "500": ended(
         0,
         "overloaded",
-        "the service did not answer: We’re currently experiencing high demand, which may cause temporary errors.",
+        "the service did not respond: We’re currently experiencing high demand, which may cause temporary errors.",
     ),
     "bad_flag": ended(
         0,
@@ -68,18 +68,18 @@ CODEX = {
     ),
     "int": ended(0, "truncated", "`codex` exited with code 1 in mid-turn"),
     "no_key": ended(
-        0, "auth", f"the login was refused: Missing environment variable: `FAKE_KEY`.; {LOG_IN}"
+        0, "auth", f"the login was rejected: Missing environment variable: `FAKE_KEY`.; {LOG_IN}"
     ),
     "no_verdict": ended(1, "no_verdict", "the agent gave no verdict", text="Looks good to me."),
     "overloaded_in_the_stream": ended(
         0,
         "overloaded",
-        "the service did not answer: Selected model is at capacity. Please try a different model.",
+        "the service did not respond: Selected model is at capacity. Please try a different model.",
     ),
     "quota": ended(
         0,
         "billing",
-        f"the account cannot pay: Quota exceeded. Check your plan and billing details.; {PAY}",
+        f"the account has no credit: Quota exceeded. Check your plan and billing details.; {PAY}",
     ),
     "read_only": ended(2, text="I could not."),
     "runs_a_command": ended(2, text="Written."),
@@ -88,7 +88,7 @@ CODEX = {
     "stream_cut": ended(
         0,
         "overloaded",
-        "the service did not answer: stream disconnected before completion: stream closed before response.completed",
+        "the service did not respond: stream disconnected before completion: stream closed before response.completed",
     ),
     "stream_cut_once": ended(1, text="It is done."),
     "success": ended(1, text="It is done."),

@@ -80,7 +80,7 @@ def test_a_host_is_added_by_a_module_and_a_name(project: Project, tmp_path: Path
     assert ll("validate", "greet").returncode == 0
     ended = ll("run", "greet")
     assert ended.stdout.splitlines()[:2] == [
-        "[1/50] ask → running Say hello...",
+        '[1/50] ask → running "Say hello"...',
         "       ✓ Say hello",
     ]
     assert ended.returncode == 0

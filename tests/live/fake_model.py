@@ -133,7 +133,7 @@ class FakeModel:
             return self._changed.wait_for(lambda: enough(self.asked), timeout_s)
 
     def decide(self, path: str, headers: Mapping[str, str], body: Json, turns: list[Turn]) -> Asked:
-        """Pick the reply for a conversation, and remember that it was asked for."""
+        """Pick the reply for a conversation, and remember that it was requested."""
         with self._changed:
             said, step, reply = self._pick(turns)
             asked = Asked(path, headers, body, said, step, reply, len(self.asked) + 1)

@@ -46,7 +46,7 @@ LONG = "pytest " + " ".join(f"tests/test_{number}.py" for number in range(20))
             "pytest tests/test_0.py tests/test_1.py tests/test_2.py tests/test_3.py...",
             id="a long command",
         ),
-        pytest.param("prompt", "Fix it.\nAll of it.", None, "Fix it...", id="a prompt"),
+        pytest.param("prompt", "Fix it.\nAll of it.", None, '"Fix it."...', id="a prompt"),
         pytest.param(
             "slash", "/ll:check_code lint", None, "/ll:check_code...", id="a slash command"
         ),
@@ -66,13 +66,13 @@ def test_the_running_line_shows_what_does_the_work(
 @pytest.mark.parametrize(
     ("filled", "line"),
     [
-        pytest.param("Fix 3 errors.", "Fix 3 errors...", id="values"),
+        pytest.param("Fix 3 errors.", '"Fix 3 errors."...', id="values"),
         pytest.param(
-            "Tests fail, see /home/you/project/.loops/.running/fix-tests.d/evaluate.log. Fix the code.",
-            "Tests fail, see .loops/.running/fix-tests.d/evaluate.log. Fix the code...",
+            "Fix the tests; see /home/you/project/.loops/.running/fix-tests.d/evaluate.log. Be quick.",
+            '"Fix the tests; see .loops/.running/fix-tests.d/evaluate.log. Be quick."...',
             id="a file of the run",
         ),
-        pytest.param(f"See {'x' * 200}", f"See {'x' * 76}...", id="one long word"),
+        pytest.param(f"See {'x' * 200}", f'"See {"x" * 76}…"...', id="one long word"),
     ],
 )
 def test_the_running_line_has_the_values(filled: str, line: str) -> None:

@@ -97,7 +97,7 @@ def test_what_is_restored_after_a_kill_can_be_brought_back(paths, words):
 def test_a_run_that_stopped_before_it_had_read_its_files_says_so():
     stopped = LoopInterrupted("interrupted", "signal", "fix", 1, 2000, 2)
     files = "Files changed: unknown, because the run stopped before all files were read"
-    protected = "Protected files were not compared; `ll-loop resume` does it"
+    protected = "Protected files were not compared; `ll-loop resume` does that"
     for guard, told in (("a1", [files]), (None, [files, protected])):
         teller = PlainLines("demo", 9)
         assert teller.lines(TreeUnread("fix", "end", guard)) == []

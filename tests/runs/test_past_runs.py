@@ -89,5 +89,5 @@ def test_history_writes_the_index_and_pruning_shortens_it(root, tmp_path_factory
     refused = project.ll("history", "other", "--reindex")
     assert (refused.returncode, refused.stderr) == (
         2,
-        "error: `--reindex` is for all past runs\n   = help: leave out the name\n",
+        "error: `--reindex` always covers all past runs\n   = help: leave out the name\n",
     )

@@ -84,7 +84,7 @@ def test_a_damaged_run_is_listed_as_such_and_breaks_nothing(tmp_path):
         ("empty", "`/empty.state.json` is damaged: not valid JSON at line 1, column 1"),
         ("good", "failed"),
         ("link", "`/link.state.json` is a symbolic link, and links are not followed here"),
-        ("lost", "killed before its first snapshot; `resume` reads it from the log"),
+        ("lost", "killed before its state was first saved; `resume` reads it from the log"),
         (
             "new",
             "`/new.state.json` was written by a newer version (format 7; this one reads 1)",

@@ -173,7 +173,7 @@ def test_an_agent_that_removes_its_run_does_not_bring_back_an_earlier_one(projec
     said = project.ll("wait", "fix")
     assert said.returncode == 1
     assert re.sub(r"\(\w+-\w+\)", "(RUN)", said.stdout) == (
-        "Loop damaged: the files of the last run (RUN) were replaced by other files\n"
+        "Loop damaged: the last run's files (RUN) were replaced by other files\n"
     )
 
 
@@ -224,7 +224,7 @@ def test_a_run_that_began_elsewhere_is_believed(project: Project):
     said = project.ll("receipt", "fix")
     assert said.returncode == 2
     assert said.stderr == dedent("""\
-        error: the seal of `fix` is missing, so nobody can tell who wrote its log
+        error: the seal of `fix` is missing, so there is no proof of who wrote its log
            = help: create the receipt on the machine where the run was started
         """)
 

@@ -251,11 +251,11 @@ ENTRIES: dict[str, tuple[Callable[[Entries], Entries], str]] = {
     ),
     "snapshots that belong to nothing": (
         named("trees.bundle"),
-        "`trees.bundle` belongs to no snapshot",
+        "no snapshot uses `trees.bundle`",
     ),
     "modes that belong to nothing": (
         named(f"modes/{'a' * 40}.json"),
-        f"`modes/{'a' * 40}.json` belongs to no snapshot",
+        f"no snapshot uses `modes/{'a' * 40}.json`",
     ),
     "positions that are none": (
         named("files/00001-1.out.secrets", b"9" * 5000),
@@ -276,7 +276,7 @@ ENTRIES: dict[str, tuple[Callable[[Entries], Entries], str]] = {
     "a name that is a path": (fields(name="../x"), "'../x' is not a valid name for a run"),
     "another status": (
         fields(status="running"),
-        "`events.jsonl` is not the log of the run in `manifest.json`",
+        "`events.jsonl` is not the log of the run that is named in `manifest.json`",
     ),
     "no time": (fields(started_at="now"), "`manifest.json` has the time 'now'"),
     "a time years before": (
@@ -427,7 +427,7 @@ BUNDLES: dict[str, tuple[tuple[bytes, str], str]] = {
     ),
     "content that belongs to nothing": (
         bundle((b"blob", b"x"), (b"tree", b"")),
-        "belongs to no tree",
+        "no tree uses object ",
     ),
     "a damaged tree": (bundle((b"tree", b"100644 a\0short")), "is damaged"),
     "no pack": (
@@ -440,7 +440,7 @@ BUNDLES: dict[str, tuple[tuple[bytes, str], str]] = {
     ),
     "another run's header": (
         (b"# v2 git bundle\n\nPACK", "a" * 40),
-        "it does not begin with the trees",
+        "it does not begin with the run's trees",
     ),
 }
 

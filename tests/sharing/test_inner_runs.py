@@ -189,7 +189,7 @@ def renamed(name: str) -> Callable[[Entries], Entries]:
 HOSTILE: dict[str, tuple[Callable[[Entries], Entries], str]] = {
     "a run that nobody started": (
         moved_to(KID + "runs/00009-1-kid/"),
-        f"`{KID}runs/00009-1-kid/` belongs to no run that could have started it",
+        f"no run in this file could have started `{KID}runs/00009-1-kid/`",
     ),
     "a place that leads out": (
         moved_to(KID + "runs/../"),
@@ -197,7 +197,7 @@ HOSTILE: dict[str, tuple[Callable[[Entries], Entries], str]] = {
     ),
     "entries of no run": (
         lambda entries: with_manifest({**entries, "runs/00003-1-x/run.json": b"{}"}),
-        "`runs/00003-1-x/run.json` belongs to no run",
+        "no run uses `runs/00003-1-x/run.json`",
     ),
     "a bundle of its own": (
         lambda entries: with_manifest({**entries, KID + "trees.bundle": b""}),
@@ -205,7 +205,7 @@ HOSTILE: dict[str, tuple[Callable[[Entries], Entries], str]] = {
     ),
     "snapshots that belong to nothing": (
         lambda entries: with_manifest({**entries, KID + "evidence.json": b"{}"}),
-        f"`{KID}evidence.json` belongs to no snapshot",
+        f"no snapshot uses `{KID}evidence.json`",
     ),
     "no log": (
         lambda entries: with_manifest(
@@ -225,7 +225,7 @@ HOSTILE: dict[str, tuple[Callable[[Entries], Entries], str]] = {
     "a run twice": (renamed("same"), "`manifest.json` lists a run twice"),
     "another run": (
         renamed("other"),
-        f"{KID}: `events.jsonl` is not the log of the run in `manifest.json`",
+        f"{KID}: `events.jsonl` is not the log of the run that is named in `manifest.json`",
     ),
     "data that is no text": (
         lambda entries: changed(entries, KID + "run.json", lambda raw: start_with(raw, data=[1])),

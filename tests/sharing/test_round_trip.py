@@ -387,7 +387,7 @@ def test_a_receipt_of_an_imported_run(kept, run_file, tmp_path):
     assert json.loads(own.read_text())["predicate"]["run"]["imported"] is True
     assert kept.ll("verify", str(own)).stdout.splitlines()[:4] == [
         "✓ the receipt is intact",
-        "– the run was imported from a run file, so the receipt repeats what that says",
+        "– the run was imported from a run file, so the receipt only repeats what that file says",
         "– unsigned",
         "✓ the log of `fix` matches",
     ]

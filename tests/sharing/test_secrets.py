@@ -185,14 +185,11 @@ def test_a_secret_as_the_name_of_a_file(tmp_path):
     path = tmp_path / "fix.llrun"
     done = made.ll("export", "fix", "-o", str(path), env={"FILE_KEY": canary(1)})
     assert done.returncode == 0, done.stderr
-    assert (
-        "note: the snapshots were left out, because the name of a file contains a secret"
-        in done.stderr
-    )
+    assert "note: the snapshots were left out, because a file name contains a secret" in done.stderr
     assert all(canary(1).encode() not in data for data in entries_of(path).values())
     manifest = json.loads(entries_of(path)["manifest.json"])
     assert "trees" not in manifest
-    assert manifest["no_trees"] == "the name of a file contains a secret"
+    assert manifest["no_trees"] == "a file name contains a secret"
 
 
 def test_a_name_in_the_loop_is_no_secret(tmp_path):
@@ -249,8 +246,8 @@ def test_a_state_that_needs_a_masked_value(tmp_path):
     assert done.stderr == (
         "error: `needs` cannot be resumed in state `use`: it needs values that were masked when the"
         " run was exported: `${captured.login.output}`\n"
-        "   = help: `--context NAME=VALUE` gives a context variable again, `--from STATE` continues"
-        " in another state\n"
+        "   = help: `--context NAME=VALUE` sets a context variable again, `--from STATE` continues"
+        " from another state\n"
     )
     late = there.ll("resume", "needs", "--definition", "original")
     assert late.returncode == 1
@@ -345,7 +342,7 @@ def test_a_run_without_its_snapshots(tmp_path):
     there = KeptProject(tmp_path / "there")
     done = there.ll("import", str(tmp_path / "here" / "fix.llrun"))
     assert done.returncode == 0, done.stderr
-    left = "its run file had no snapshots"
+    left = "its run file has no snapshots"
     assert done.stderr.splitlines()[1] == f"note: {left}: they were left out with `--no-trees`"
     assert there.ll("logs", "fix").stdout == here.ll("logs", "fix").stdout
     done = there.ll("resume", "fix", "--max-iterations", "5", "--definition", "original")

@@ -110,7 +110,7 @@ class TreeLaws:
 
     def _expected(self, run: Run, record: Record) -> str:
         last = run.ending_of(record["child"])
-        if run.is_joined:  # it is not needed any more, unless it has come to its end
+        if run.is_joined:  # it is no longer needed, unless it has come to its end
             meant = "" if last is None else meaning(*last)
             return meant if meant in ENDED else "stopped"
         if last is None:  # killed

@@ -55,7 +55,7 @@ def test_a_share_that_is_too_small_waits_for_others_and_then_ends(tmp_path):
     assert (found.limit, found.waits) == ("max_cost", True)
     settle(mine, 5.0, 0)
     found = take(other, None)
-    assert found == NoShare("max_cost", "the agents of all runs have used $5 of $5", waits=False)
+    assert found == NoShare("max_cost", "agents across all runs have used $5 of $5", waits=False)
 
 
 def test_tokens_count_when_a_turn_has_ended(tmp_path):
@@ -65,7 +65,7 @@ def test_tokens_count_when_a_turn_has_ended(tmp_path):
     settle(mine, 0.1, 100)
     found = take(mine, None)
     assert found == NoShare(
-        "max_tokens", "the agents of all runs have used 100 of 100 tokens", waits=False
+        "max_tokens", "agents across all runs have used 100 of 100 tokens", waits=False
     )
 
 

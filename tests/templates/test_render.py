@@ -359,7 +359,7 @@ def test_a_script_with_a_nul_is_left_to_whoever_runs_it():
 def test_a_place_without_a_safe_form_is_refused():
     with pytest.raises(RefusedScript) as caught:
         render_shell("${env.A}; eval ${prev.output}; echo ${env.HOME}", LOOKUP, {})
-    assert str(caught.value) == ("`${env.A}` is used as the name of a command, and would be run")
+    assert str(caught.value) == ("`${env.A}` is used as a command name, and would be run")
     assert (
         caught.value.help == "write the command literally, and pass the value to it as an argument"
     )

@@ -83,13 +83,13 @@ def test_a_value_as_text(value, text):
         ),
         pytest.param(
             {f"{chr(97 + n)}": f"${{context.{chr(98 + n)}}}" * 2 for n in range(25)} | {"z": "zz"},
-            "the text is longer than 1048576 characters once `context` is filled in",
+            "the message is longer than 1048576 characters once `context` is filled in",
             marks=pytest.mark.untraced,
             id="a value that grows without end",
         ),
         pytest.param(
             {f"{chr(97 + n)}": f"${{context.{chr(98 + n)}:q}}" * 2 for n in range(25)} | {"z": "z"},
-            "the text is longer than 1048576 characters once `context` is filled in",
+            "the message is longer than 1048576 characters once `context` is filled in",
             marks=pytest.mark.untraced,
             id="one that grows in quotes",
         ),

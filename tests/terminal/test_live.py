@@ -218,8 +218,8 @@ def test_a_resumed_run_counts_on_and_ends_with_the_cost_of_all_of_it():
             id="iterations",
         ),
         pytest.param(
-            {"status": "failed", "reason": "max_cost", "error": "the agents have used $5"},
-            "Loop reached its limit: the agents have used $5 (1 iteration, 0.2s)",
+            {"status": "failed", "reason": "max_cost", "error": "agents have used $5"},
+            "Loop reached its limit: agents have used $5 (1 iteration, 0.2s)",
             id="cost",
         ),
         pytest.param(

@@ -119,8 +119,8 @@ def test_a_repository_that_is_made_later_is_left_out_and_what_lies_beside_it_is_
     tree.write("tests/new/plain.py", "added")
     now = store.snapshot(rules, start.guard)
     assert now.left_out == (
-        "`tests/new/repo` is not watched: it is a git repository of its own",
-        "`vendor/lib` is not watched: it is a git repository of its own",
+        "`tests/new/repo` is not watched: it is a separate git repository",
+        "`vendor/lib` is not watched: it is a separate git repository",
     )
     done = store.restore(rules, start.guard)
     assert (done.paths, done.failed) == (("tests/new/plain.py",), ())
@@ -153,7 +153,7 @@ def test_a_work_tree_that_is_made_later_is_left_out(tree):
     now = store.snapshot(rules, start.guard)
     assert (now.guard, now.left_out) == (
         start.guard,
-        ("`tests/work` is not watched: it is a git repository of its own",),
+        ("`tests/work` is not watched: it is a separate git repository",),
     )
 
 
@@ -334,7 +334,7 @@ def test_what_is_too_large_to_be_kept_is_not_replaced(tree, where):
         file.truncate(51 << 20)
     done = store.restore(rules, start.guard)
     assert large.stat().st_size == 51 << 20
-    why = "it is too large to be kept, so it was not replaced; move it away yourself"
+    why = "it is too large to store, so it was not replaced; move it yourself"
     assert any(failed.endswith(f": {why}") for failed in done.failed)
     large.unlink()
     if where == "tests/test_a.py/new.bin":

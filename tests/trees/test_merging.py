@@ -503,7 +503,7 @@ def test_a_lock_that_stays_is_named(tree: Tree):
     lock.write_text("")
     answer = merging.land(git_of(tree), root(tree), "main", old, work, wait_s=0.2)
     assert answer == LandingRefused(
-        f"another git is at work here, or was killed: remove `{lock}` if there is none",
+        f"another git process is running here, or was killed; if none is running, remove `{lock}`",
         f"git merge --no-overwrite-ignore --ff-only {work[:12]}",
     )
     assert head(tree) == old

@@ -254,7 +254,7 @@ def test_a_damaged_record_is_named(place):
     run.undo()
     path = Path(run.store.files.place("undos", RUN))
     path.write_text('{"seq": 7}')
-    with pytest.raises(StoreError, match="the record of the last undo, is damaged"):
+    with pytest.raises(StoreError, match="which records the last undo, is damaged"):
         run.undo()
     path.write_text(
         '{"seq": 3, "step": null, "files": {}, "left": {}, "under": {}, "can_undo": true, "is_done": true}'

@@ -241,7 +241,7 @@ def test_a_branch_that_is_in_the_way_is_named(place):
     with pytest.raises(StoreError) as caught:
         add(tree)
     assert (caught.value.message, caught.value.help) == (
-        f"cannot create the branch `{BRANCH}`, because there is a branch `{taken}`",
+        f"cannot create the branch `{BRANCH}`, because there is already a branch `{taken}`",
         f"rename it: `git branch -m {taken} NEW_NAME`",
     )
 

@@ -121,7 +121,7 @@ def test_a_gate_that_was_answered_is_not_asked_again_but_resumed(served):
     answered = server.get("/api/runs/slow")
     assert (answered.json["run"]["gate"], answered.json["gate_message"]) == (
         None,
-        "it was approved, with the message 'ship it', but has not continued yet: resume it",
+        "it was approved, with the message 'ship it', but has not continued yet; resume it",
     )
     for verb in ("approve", "reject"):
         found = can(answered, verb)
@@ -392,7 +392,7 @@ def test_a_loop_whose_file_is_gone_or_wrong_is_not_run_again(served):
     assert run_again(server, "greet").status == 409
     path.unlink()
     assert run_again(server, "greet").json["error"]["message"] == (
-        "there is no loop file for `greet` any more"
+        "there is no longer a loop file for `greet`"
     )
 
 

@@ -170,8 +170,10 @@ def test_convert_writes_a_copy_with_states_once(site: Site, loops: Path):
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        pytest.param({}, "`text` must be the text of the file", id="no text"),
-        pytest.param({"text": "\ud800"}, "`text` contains half of a character", id="a surrogate"),
+        pytest.param({}, "`text` must be the file's text", id="no text"),
+        pytest.param(
+            {"text": "\ud800"}, "`text` contains half of a surrogate pair", id="a surrogate"
+        ),
         pytest.param(
             {"text": "", "operations": {}},
             "`operations` must be a list of at most 100",

@@ -22,7 +22,7 @@ MOST_REFERENCES = 25_000
 """Each reference takes a few microseconds, however short it is."""
 
 Filled = tuple[Spliced, ...] | TemplateError | Unresolved | None
-"""A text with the author's values filled in, or the error; None if a limit was reached."""
+"""The text with the author's values filled in, or the error; None if a limit was reached."""
 
 
 class Filling:
@@ -35,7 +35,7 @@ class Filling:
         self._spliced = 0
         self._references = 0
         self.unchecked: dict[str, None] = {}
-        """What the loop has more of than is checked, in words."""
+        """What exceeded a limit, so that not everything was checked, in words."""
         self._filled: dict[tuple[str, str], Filled] = {}
 
     def filled(self, name: str, text: str) -> Filled:

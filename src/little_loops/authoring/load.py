@@ -53,7 +53,7 @@ STATES_MADE_OF = {
     "imperative": ("steps",),
     "invariants": ("constraints",),
 }
-"""The fields that determine which states exist; other paradigms have fixed states."""
+"""The fields that determine which states exist; other paradigms always have the same states."""
 _FOLLOW_UP_CODES = ("LL101", "LL107", "LL119")
 
 

@@ -50,7 +50,7 @@ ENDS: Mapping[str, tuple[str, str]] = {
     **{reason: (status, reason) for status, reason in OUTCOME_OF_ENDING if reason != "terminal"},
     "failed": ("failed", "terminal"),
 }
-"""How a run that a state starts can end, by a word: its status and reason."""
+"""The ways in which a run started by a state can end: a word, and the status and reason that it means."""
 AGENT_KINDS = tuple(kind for kind, result in TRANSITIONS.items() if result is not None)
 STATUSES = tuple(status for status in get_args(Status) if status != "running")
 
@@ -117,7 +117,7 @@ class LoopTestFile(NamedTuple):
 
 
 FindLoop = Callable[[str], "FSMLoop | str"]
-"""Finds a loop by its name; a text says why there is none."""
+"""Returns the loop of this name, or a string that says why there is none."""
 
 
 # ── the fields ─────────────────────────────────────────────────────────────────────────────────
@@ -187,61 +187,73 @@ OUTCOME = table(
     Field("exit", Whole(0, LARGEST_CODE), "exit code of the action", "0", "1"),
     Field("output", Str(), "what it prints", "no output", '"3 errors"'),
     Field("stderr", Str(), "what it prints on standard error", "no output"),
-    Field("signal", Whole(1, 64), "the signal that ends it", "none", "9"),
+    Field("signal", Whole(1, 64), "the signal that kills it", "none", "9"),
     Field("timeout", Flag(), "whether it exceeds its `timeout`", "false"),
-    Field("agent", OneOf(AGENT_KINDS), "how the turn of an agent ends", "success", "rate_limited"),
-    Field("verdict", Plain(), "the verdict that an agent gives", "pass if one is needed", "fail"),
-    Field("cost_usd", Num(0), "what the turn of an agent costs", "0", "0.4"),
-    Field("handoff", Str(), "notes with which the action hands off", "none", "half done"),
+    Field("agent", OneOf(AGENT_KINDS), "how the agent's turn ends", "success", "rate_limited"),
+    Field("verdict", Plain(), "the verdict that an agent gives", "`pass` if one is needed", "fail"),
+    Field("cost_usd", Num(0), "what the agent's turn costs", "0", "0.4"),
+    Field(
+        "handoff", Str(), "the notes that the action leaves when it hands off", "none", "half done"
+    ),
     Field(
         "changes",
         ListOf(InProject()),
         "paths that it changes",
-        "one of its own; none for a check",
+        "a change of its own; none for a check",
         "[src/a.py]",
     ),
     Field("takes", Time(zero=True), "how long it runs", "0", "90s"),
     Field(
         "ends",
         OneOf(tuple(ENDS)),
-        "for a state that starts a loop: how the run of that loop ends",
+        "for a state that starts a loop: how that loop's run ends",
         "completed",
         "max_iterations",
     ),
     Field(
         "conflict",
         Flag(),
-        "for a state with `worktree`: whether its work cannot be merged, even by `resolve`",
+        "for a state with `worktree`: whether its work cannot be merged, even after `resolve`",
         "false",
         "true",
     ),
     Field(
         "judge",
         Opinion(),
-        "for a check with a judge: what the judge answers if the check passes",
+        "for a check with a judge: the judge's answer if the check passes",
         "pass",
         "{fail: a test was weakened}",
     ),
 )
 EXPECT = table(
     "`expect`",
-    Field("status", OneOf(STATUSES), "status of the run", example="completed"),
-    Field("reason", Plain(), "reason of its ending", example="max_iterations"),
+    Field("status", OneOf(STATUSES), "the run's status", example="completed"),
+    Field("reason", Plain(), "why the run ended", example="max_iterations"),
     Field("exit", Whole(0, LARGEST_CODE), "exit code of `ll-loop run`", example="0"),
     Field("state", Plain(), "the last state", example="done"),
-    Field("path", Path(), "all states in order; `...` is any states", example="[check, ..., done]"),
+    Field(
+        "path",
+        Path(),
+        "all states in order; `...` matches any states",
+        example="[check, ..., done]",
+    ),
     Field("iterations", Whole(0), "number of iterations", example="2"),
-    Field("visits", CountsKind(), "how often states are entered", example="{fix: 2}"),
-    Field("cost_usd", Num(0), "cost of the run", example="0.8"),
-    Field("captured", TextsKind(), "outputs at the end", example='{check: "3 errors"}'),
+    Field("visits", CountsKind(), "how many times each state is entered", example="{fix: 2}"),
+    Field("cost_usd", Num(0), "the run's cost", example="0.8"),
+    Field("captured", TextsKind(), "outputs at the end of the run", example='{check: "3 errors"}'),
     Field(
         "rendered",
         TextsKind(),
-        "actions as they ran last, with their values; `...` is any text",
+        "actions as they last ran, with their values filled in; `...` matches any text",
         example='{fix: "Fix ... in src/"}',
     ),
     Field("tampered", ListOf(InProject()), "protected paths that were changed", example="[]"),
-    Field("kept", Num(), "for `keep: best`: the number that the kept files measured", example="98"),
+    Field(
+        "kept",
+        Num(),
+        "for `keep: best`: the number measured for the files that are kept",
+        example="98",
+    ),
 )
 TEST = table(
     "a test",
@@ -249,7 +261,7 @@ TEST = table(
     Field(
         "given",
         GivenKind(),
-        "what the actions do, by state, in order; the last outcome repeats",
+        "what each state's action does, in order; the last outcome repeats",
         "{}",
         "{check: [1, 0], fix: {agent: success}}",
     ),
@@ -261,7 +273,7 @@ TEST = table(
         example="{status: completed}",
     ),
     Field(
-        "kill", OneOf((EVERYWHERE,)), "kill the run after each event and resume it", "not at all"
+        "kill", OneOf((EVERYWHERE,)), "kill the run after each event, and resume it", "not at all"
     ),
 )
 FILE = table(
@@ -376,7 +388,7 @@ def _given(reader: LoopTestReader, kind: GivenKind, node: Node, label: str) -> A
     """Read the outcomes of each state's action; states without an action are reported and left
     out."""
     if not isinstance(node, Map):
-        return reader.wrong(label, "a mapping of states and outcomes", node)
+        return reader.wrong(label, "a mapping of states to outcomes", node)
     found: dict[str, tuple[ScriptedOutcome, ...]] = {}
     for key, value in node.entries:
         if reader.check_state(key, _acting(reader), " that runs an action"):
@@ -411,7 +423,7 @@ def _outcome(reader: LoopTestReader, state: str, node: Node) -> Any:
 
 
 OUTCOME_KEYS = ("exit", "signal", "timeout", "agent", "ends")
-"""The ways an action can end; each excludes the others."""
+"""The ways an action can end; only one can apply."""
 FOR_AGENTS = ("agent", "verdict", "cost_usd")
 
 
@@ -426,7 +438,7 @@ def _check_outcome(reader: LoopTestReader, state: str, node: Map, given: dict[st
     state."""
     ends = [name for name in OUTCOME_KEYS if name in given]
     if len(ends) > 1:
-        message = f"an action can end in only one way, not with {_all_of(ends)}"
+        message = f"an action can end in only one way; it cannot have {_all_of(ends)}"
         reader.report("LL505", message, node.mark, "keep one of them")
     config = _states(reader).get(state)
     if "judge" in given and config is not None and config.judge is None:
@@ -439,7 +451,7 @@ def _check_outcome(reader: LoopTestReader, state: str, node: Map, given: dict[st
         return
     for key, _ in node.entries:
         if key.text in FOR_AGENTS:
-            message = f"`{key.text}` is for agents, and `{shown(state)}` runs none"
+            message = f"`{key.text}` is for agents, but `{shown(state)}` runs none"
             reader.report("LL505", message, key.mark, "write `exit: 0` or `exit: 1`")
 
 

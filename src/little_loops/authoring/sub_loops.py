@@ -62,10 +62,10 @@ def _named(reader: Reader, node: Text) -> Any:
 
     library = reader.library
     if "${" in node.text:
-        help = "name the loop itself; to choose between loops, use a state for each"
+        help = "write the loop's name; to choose between loops, use a separate state for each"
         return reader.report("LL221", "`loop` cannot be a template", node.mark, help)
     found = (
-        "there is no project here to find it in"
+        "there is no project here to look for it in"
         if library.read is None
         else library.read(node.text)
     )
@@ -113,9 +113,7 @@ def _check_fit(
     for path in child.scope:
         inside = any(contains(outer, path) for outer in loop.scope)
         if not inside and child.scope != EVERYTHING:
-            message = (
-                f"loop `{child.name}` works on `{path}`, which is outside the scope of this loop"
-            )
+            message = f"loop `{child.name}` works on `{path}`, which is outside this loop's scope"
             yield Problem("LL221", message, at, f"add `{path}` to `scope` here")
 
 
@@ -136,7 +134,7 @@ def _check_given(
             message = f"loop `{child.name}` has no context variable `{shown(key)}`"
             known = ", ".join(f"`{each}`" for each in child.context)
             help = did_you_mean(key, child.context) or (
-                f"known: {known}" if known else "add it to `context` of that loop"
+                f"known: {known}" if known else "add it to that loop's `context`"
             )
             yield Problem("LL219", message, place("states", name, "with", key, part="key"), help)
     marked = {

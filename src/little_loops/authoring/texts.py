@@ -33,7 +33,7 @@ TRANSITIONS = (
     "on_timeout",
     *(f"on_{verdict}" for verdict in PROOF_VERDICTS),
 )
-"""The fields of a state that are transitions for a verdict."""
+"""The state fields that are transitions for a verdict."""
 
 
 class LocatedText(NamedTuple):

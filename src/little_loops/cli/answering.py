@@ -39,10 +39,10 @@ class AnswerArgs(WatchArgs):
 
     loop: str = operand("a loop's name, or NAME@ID")
     message: str | None = value(
-        "message for the loop, available as `${loop.answer}`", "-m", metavar="TEXT"
+        "a message for the loop, available as `${loop.answer}`", "-m", metavar="TEXT"
     )
     background: bool = flag("run in the background")
-    no_resume: bool = flag("only store the answer; `ll-loop resume` continues the run")
+    no_resume: bool = flag("only store the answer; to continue the run, use `ll-loop resume`")
     definition: str | None = value(
         "which definition to use if the loop file has changed since the run started",
         choices=("original", "current"),
@@ -116,7 +116,7 @@ def answer_gate(args: AnswerArgs, answer: Answer) -> int:
     Raises `UsageError` if the text is too long or the run cannot be answered.
     """
     if len(answer.text.encode("utf-8", "replace")) > MAX_TEXT_BYTES:
-        raise UsageError(f"the text is longer than {MAX_TEXT_BYTES} bytes", "put it into a file")
+        raise UsageError(f"the message is longer than {MAX_TEXT_BYTES} bytes", "put it in a file")
     root = find_project(os.getcwd())
     if (address := fleet_of(args, root)) is not None:
         from little_loops.cli.on_fleet import answer_run  # few users have a fleet
@@ -188,7 +188,7 @@ def _not_open(before: StoredRun) -> UsageError | None:
     view = Runs(before.files.root).view(name)
     is_alive = view is not None and view.is_alive
     if before.run.children is not None:
-        return UsageError(f"no run that `{name}` has started is waiting at a gate")
+        return UsageError(f"none of the runs that `{name}` started is waiting at a gate")
     if open_gate(run) is not None and not is_alive:
         return None
     if run.status == "needs_review" and run.reason != "review":

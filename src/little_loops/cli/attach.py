@@ -44,7 +44,7 @@ from little_loops.terminal.summaries import final_line, next_step, since
 from little_loops.terminal.tables import cells
 
 EXAMPLES = (
-    ("ll-loop attach fix-types", "watch it; Ctrl-C detaches, the run continues"),
+    ("ll-loop attach fix-types", "watch it; Ctrl-C detaches, and the run continues"),
     ("ll-loop attach fix-types -v", "also show what its actions print"),
 )
 
@@ -144,7 +144,7 @@ def _screen(
 
     class Watching(Hints):
         def that_fits(self, room: int, dot: str) -> str:
-            more = f"ctrl-c detaches, the run continues {dot} log {self.log}"
+            more = f"ctrl-c detaches; the run continues {dot} log {self.log}"
             return more if cells(more) <= room else "ctrl-c detaches"
 
     screen = LiveScreen(

@@ -60,7 +60,7 @@ def _carry_out(wanted: dict[str, Any], request: RunRequest, services: Services) 
         from little_loops.engine.resuming import resume  # a start needs none of it
 
         return resume(loop, request, services)
-    assert loop is not None, "a start brings its machine"
+    assert loop is not None, "a start comes with its machine"
     return start(loop, request, services)
 
 

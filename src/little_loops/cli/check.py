@@ -29,8 +29,8 @@ EXIT_CODES = {"pass": OK, "fail": FAILED, "error": LIMIT}
 class CheckArgs(
     OutputArgs,
     verb="check",
-    summary="Run the checks of a loop once, in order, without starting a run;\n"
-    "in a clean copy, if the loop has `clean: true`.\n"
+    summary="Run a loop's checks once, in order, without starting a run; in a clean copy if\n"
+    "the loop has `clean: true`.\n"
     "Exit 0 if all pass, 1 if one fails, 3 if one cannot be judged.",
     examples=[
         ("ll-loop check fix-tests", "do the tests pass now?"),

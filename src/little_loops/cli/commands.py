@@ -27,7 +27,7 @@ VERBS: dict[str, Verb] = {
     "stop": Verb("stop", "stop a running loop and save its state", "Run", "live"),
     "attach": Verb("attach", "watch a running loop live; Ctrl-C detaches", "Run", "live"),
     "wait": Verb("wait", "wait for a run to end, and exit with its exit code", "Run", "all"),
-    "worker": Verb("worker", "carry out runs of a fleet on this machine", "Run", "", True),
+    "worker": Verb("worker", "work on a fleet's runs on this machine", "Run", "", True),
     "list": Verb("list", "list the loops in this project and their last runs", "Inspect"),
     "status": Verb("status", "show what a run is doing, or list all runs", "Inspect", "all"),
     "logs": Verb("logs", "show what a run has printed", "Inspect", "all"),
@@ -39,12 +39,12 @@ VERBS: dict[str, Verb] = {
     "check": Verb(
         "check", "run a loop's checks once, without starting a run", "Prove and undo", "loops", True
     ),
-    "steps": Verb("steps", "list the steps of a run", "Prove and undo", "all", True),
+    "steps": Verb("steps", "list a run's steps", "Prove and undo", "all", True),
     "diff": Verb("diff", "show what a run changed, turn by turn", "Prove and undo", "all", True),
     "restore": Verb("restore", "restore a file from a run", "Prove and undo", "all", True),
     "undo": Verb("undo", "undo what a run changed in your files", "Prove and undo", "all", True),
     "fork": Verb(
-        "fork", "continue a run from a step in a different way", "Prove and undo", "all", True
+        "fork", "start a new run from a step of another run", "Prove and undo", "all", True
     ),
     "worktrees": Verb(
         "worktrees", "list the worktrees of runs; --prune removes some", "Prove and undo", "", True
@@ -52,8 +52,8 @@ VERBS: dict[str, Verb] = {
     "receipt": Verb("receipt", "write a receipt for what a run did", "Prove and undo", "all", True),
     "verify": Verb("verify", "check a receipt against the files here", "Prove and undo", "", True),
     "report": Verb("report", "write a report about a run", "Share", "all", True),
-    "export": Verb("export", "write a run to a file, without its secrets", "Share", "all", True),
-    "import": Verb("import_run", "put a run from a file into this project", "Share", "", True),
+    "export": Verb("export", "export a run to a file, without its secrets", "Share", "all", True),
+    "import": Verb("import_run", "import a run from a file into this project", "Share", "", True),
     "init": Verb("setup.init", "create a first loop for this project", "Write"),
     "validate": Verb("validate", "check loop files and report all problems", "Write", "loops"),
     "test": Verb("test", "run a loop's tests, without its actions", "Write", "loops", True),
@@ -67,19 +67,19 @@ VERBS: dict[str, Verb] = {
         "all",
         True,
     ),
-    "compile": Verb("compile", "print the state machine a loop compiles to", "Write", "loops"),
+    "compile": Verb("compile", "print the state machine that a loop compiles to", "Write", "loops"),
     "schema": Verb("schema", "print the JSON Schema for loop files, for editors", "Write"),
     "explain": Verb("explain", "explain an error code, with an example", "Write"),
     "demo": Verb("setup.demo", "watch a loop fix a small project", "Set up"),
     "doctor": Verb("setup.doctor", "check that everything a run needs is installed", "Set up"),
-    "trust": Verb("trust", "let agents skip permission prompts here", "Set up", "loops"),
+    "trust": Verb("trust", "let agents skip permission prompts in this project", "Set up", "loops"),
     "notify": Verb("notify", "show or test who is notified about runs", "Set up", "loops", True),
     "completion": Verb("completion", "print a completion script for bash, zsh or fish", "Set up"),
 }
 ALIASES = {"ls": ("list",), "ps": ("list", "--running")}
 HIDDEN = {"relay": "relay", "background-run": "background", "stop-hook": "stop_hook"}
 EXAMPLES = (
-    ("ll-loop until 'pytest -q' --fix TEXT", "one line: check, fix, check again"),
+    ("ll-loop until 'pytest -q' --fix TEXT", "check, fix, check again: no file needed"),
     ("ll-loop init", "create a first loop for this project"),
     ("ll-loop run fix-tests --dry-run", "see what it would do"),
     ("ll-loop fix-tests", "run it; Ctrl-C stops and saves"),

@@ -23,7 +23,7 @@ EXAMPLES = (
 class CompileArgs(
     OutputArgs,
     verb="compile",
-    summary="Print the machine that a loop compiles to.",
+    summary="Print the state machine that a loop compiles to.",
     examples=EXAMPLES,
 ):
     loop: str = operand("a loop's name or file")

@@ -41,7 +41,7 @@ class CompletionArgs(
     Args, verb="completion", summary="Print a completion script for your shell.", examples=EXAMPLES
 ):
     shell: str = operand("your shell", choices=SHELLS)
-    install: bool = flag("install it where the shell finds it")
+    install: bool = flag("install it where the shell looks for it")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -140,7 +140,7 @@ def _install(shell: str, text: str, environ: Mapping[str, str]) -> int:
     path = place_of(shell, environ)
     if os.path.lexists(path) and not _is_ours(path, MARK):
         raise UsageError(
-            f"`{path}` was not written by ll-loop", "move it out of the way, then install again"
+            f"`{path}` was not written by ll-loop", "move it out of the way, then install it again"
         )
     temporary = f"{path}.{os.getpid()}"
     try:

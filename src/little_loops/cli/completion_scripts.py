@@ -12,7 +12,7 @@ MARK = "made by `ll-loop completion"
 _BASH = f"""\
 # {MARK} bash`
 _ll_loop() {{
-    # Split at blanks alone: `@` and `:` may stand in a word, whatever readline makes of them.
+    # Split only at blanks: `@` and `:` can be part of a word, however readline treats them.
     local line=${{COMP_LINE:0:COMP_POINT}} words word _
     read -ra words <<< "$line"
     [[ $line == *[[:space:]] ]] && words+=('')

@@ -114,14 +114,14 @@ def _without_consent(wanted: Sequence[AgentAction], trust: Trust, *, has_file: b
     if changes:
         listed += f" (changed since you agreed to it: {one_line('; '.join(changes), SHOWN)})"
     how = (
-        "agree permanently with `ll-loop trust`, or for this run only with"
+        "to agree permanently, run `ll-loop trust`; for this run only, use"
         if has_file
         else "agree with"
     )
     safer = "in the loop" if has_file else "with `ll-loop until --permission-mode acceptEdits`"
     return UsageError(
         f"this loop runs agents without permission prompts, and you have not agreed to that: {listed}",
-        f"{how} `--allow-skip-permissions` or `{ALLOW}=1`, or set a safer `permission_mode` {safer}",
+        f"{how} `--allow-skip-permissions` or `{ALLOW}=1`; or set a safer `permission_mode` {safer}",
     )
 
 

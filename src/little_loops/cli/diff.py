@@ -79,7 +79,7 @@ def _numbers(text: str) -> tuple[int, int]:
     first, last = int(match[1]), int(match[2] or match[1])
     if first > last:
         raise UsageError(
-            f"`{text}` is not a range of steps: the first must not come after the last"
+            f"`{text}` is not a range of steps: the first step must not come after the last"
         )
     return first, last
 

@@ -14,7 +14,7 @@ from little_loops.terminal.console import print_json, say
 class ExplainArgs(
     OutputArgs,
     verb="explain",
-    summary="Explain an error code, with a wrong and a right example.",
+    summary="Explain an error code, with an example of the mistake and its fix.",
     examples=[("ll-loop explain LL201", ""), ("ll-loop explain", "list them all")],
 ):
     code: str | None = operand("a code such as LL201; default: list them", optional=True)

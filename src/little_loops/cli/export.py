@@ -1,4 +1,4 @@
-"""`ll-loop export`: write a run to a file, without its secrets."""
+"""`ll-loop export`: export a run to a file, without its secrets."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from little_loops.terminal.console import print_json, talk
 class ExportArgs(
     OutputArgs,
     verb="export",
-    summary="Write a run to a file: definition, log, outputs and snapshots, with secrets\n"
-    "masked. `ll-loop import` puts it into another project, where it can continue.",
+    summary="Export a run to a file: definition, log, outputs and snapshots, with secrets\n"
+    "masked. `ll-loop import` adds it to another project, where it can be resumed.",
     examples=[
         ("ll-loop export fix-tests", "to fix-tests.llrun"),
         ("ll-loop export fix-tests -o run.llrun", "to another file"),

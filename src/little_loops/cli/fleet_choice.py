@@ -12,7 +12,7 @@ from little_loops.runs.project import find_project
 
 VARIABLE = "LL_FLEET"
 FLEET: Any = value("use this fleet, such as temporal://host:7233", metavar="ADDRESS")
-LOCAL: Any = flag("use this computer, whatever LL_FLEET and the config say")
+LOCAL: Any = flag("use this computer, even if LL_FLEET or the config sets a fleet")
 
 
 def fleet_of(args: OutputArgs, root: str) -> str | None:

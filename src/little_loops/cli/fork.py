@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 class ForkArgs(
     WatchArgs,
     verb="fork",
-    summary="Start a new run from the point that another run had reached after a step, in a\n"
-    "new git worktree. The other run and your files stay as they are.",
+    summary="Start a new run from any step of an existing run, in a new git worktree.\n"
+    "The existing run and your files are not changed.",
     examples=[
-        ("ll-loop fork fix-tests --at 4", "continue again after step 4"),
+        ("ll-loop fork fix-tests --at 4", "start again after step 4"),
         ("ll-loop fork fix-tests --at 4 --with try.yaml", "with another definition"),
         ("ll-loop fork fix-tests --at 4 --here", "in the project itself"),
         ("ll-loop fork fix-tests --at 4 --no-start", "only create the run"),
@@ -115,7 +115,7 @@ def _step(args: ForkArgs, view: RunView) -> int:
     """Return the step to fork after. Raises `UsageError` if none is given."""
     if args.at is None:
         raise UsageError(
-            "`fork` needs the step after which the new run begins: `--at STEP`",
+            "`fork` needs the step that the new run starts after: `--at STEP`",
             f"`ll-loop steps {view.name}` lists the steps",
         )
     return args.at

@@ -66,7 +66,7 @@ class HistoryArgs(
         "with --prune: keep the last N of each loop", convert=_count, metavar="N"
     )
     reindex: bool = flag("rebuild the index of past runs from their files")
-    utc: bool = flag("show times in UTC, not in your time zone")
+    utc: bool = flag("show times in UTC instead of your time zone")
     verbose: int = count("with --prune: name each deleted run", "-v")
     fleet: str | None = FLEET
     local: bool = LOCAL
@@ -80,7 +80,7 @@ def main(argv: Sequence[str]) -> int:
     if args.prune is not None:
         if name is not None and "/" in name:
             raise UsageError(
-                f"`{name}` cannot be deleted on its own, only with the run that started it"
+                f"`{name}` cannot be deleted separately, only with the run that started it"
             )
         return _prune(args, args.prune, root, name)
     if args.keep is not None:
@@ -95,7 +95,7 @@ def _reindex(args: HistoryArgs, root: str, name: str | None) -> int:
     from little_loops.runs.past_runs import reindex  # rarely asked for
 
     if name is not None:
-        raise UsageError("`--reindex` is for all past runs", "leave out the name")
+        raise UsageError("`--reindex` always covers all past runs", "leave out the name")
     count = reindex(root)
     if args.json:
         print_json({"schema": 1, "indexed": count})

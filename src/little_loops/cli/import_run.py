@@ -1,4 +1,4 @@
-"""`ll-loop import`: put a run from a file into this project."""
+"""`ll-loop import`: import a run from a file into this project."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from little_loops.terminal.console import print_json, talk
 class ImportArgs(
     OutputArgs,
     verb="import",
-    summary="Put a run from a file that `ll-loop export` wrote into this project. The whole\n"
-    "file is checked first, and nothing in it is run; `ll-loop resume` continues it.",
+    summary="Import a run into this project from a file that `ll-loop export` wrote.\n"
+    "The whole file is checked first, and nothing in it is run. To continue the run,\n"
+    "use `ll-loop resume`.",
     examples=[
         ("ll-loop import fix-tests.llrun", "under its own name"),
         ("ll-loop import fix-tests.llrun --id alice", "as fix-tests@alice"),
@@ -57,7 +58,7 @@ def _lines(file: OpenRunFile, landed: ImportResult) -> list[str]:
     if any(masked):
         lines.append("note: its secrets are masked; a state that needs one cannot be resumed")
     if file.manifest.no_trees is not None:
-        lines.append(f"note: its run file had no snapshots: {file.manifest.no_trees}")
+        lines.append(f"note: its run file has no snapshots: {file.manifest.no_trees}")
     if landed.is_unfinished:
         lines.append(f"next: ll-loop resume {name}")
     return lines

@@ -71,7 +71,7 @@ class LogsArgs(OutputArgs, verb="logs", summary="Show what a run has printed.", 
     follow: bool = flag("follow the run until it ends", "-f")
     tail: int | None = value("only the last N lines", convert=positive, metavar="N")
     since: float | None = value("only the last 90s, 10m, 2h", convert=age, metavar="TIME")
-    state: str | None = value("only the actions of this state", metavar="STATE", names="states")
+    state: str | None = value("only this state's actions", metavar="STATE", names="states")
     raw: bool = flag("only what actions printed")
     agent: bool = flag("only what agents ran and changed")
     failed: bool = flag("only the last action that failed")

@@ -24,7 +24,7 @@ class NotifyArgs(
     summary="Show who is notified when your runs wait, fail or complete.",
     examples=[
         ("ll-loop notify", "who your config file notifies"),
-        ("ll-loop notify fix-types --test", "send a test to them and to those in the loop"),
+        ("ll-loop notify fix-types --test", "send a test to them, and to those named in the loop"),
     ],
 ):
     loop: str | None = operand("a loop's name or file", optional=True)
@@ -42,7 +42,7 @@ def main(argv: Sequence[str]) -> int:
     targets = targets_of(notify, os.environ, problems.append)
     if not targets and not problems:
         raise UsageError(
-            "nobody is notified" if loop is None else f"nobody is notified about `{loop.name}`",
+            "nobody is notified" if loop is None else f"no one is notified about `{loop.name}`",
             f"write `notify: [{{to: ntfy://SERVER/TOPIC}}]` to `{user_config(os.environ)}`",
         )
     name, shell = ("test", "sh") if loop is None else (loop.name, loop.shell)

@@ -104,8 +104,8 @@ def origin_of(root: str) -> str:
         return git(root, "remote", "get-url", "origin")
     except UsageError:
         raise UsageError(
-            "a run on a fleet needs a repository, and this project has no remote `origin`",
-            "`--repo URL` names it",
+            "a run on a fleet needs a repository, but this project has no remote `origin`",
+            "name it with `--repo URL`",
         ) from None
 
 
@@ -125,9 +125,9 @@ def source_of(root: str, repo: str | None, ref: str | None) -> StartingPoint:
     url = repo or origin_of(root)
     if ref is not None:
         return StartingPoint(url, _commit_of(root, url, ref), prefix_of(root))
-    how = "commit and push it, or `--ref main` says what to start from"
+    how = "commit and push it, or name another place to start from, such as `--ref main`"
     if git(root, "status", "--porcelain"):
-        raise UsageError("this project has uncommitted changes, which a fleet does not see", how)
+        raise UsageError("this project has uncommitted changes, which a fleet cannot see", how)
     commit = git(root, "rev-parse", "HEAD")
     if not git(root, "branch", "-r", "--contains", commit):
         raise UsageError("the last commit here has not been pushed, so a fleet cannot see it", how)
@@ -340,19 +340,21 @@ def tell_run(args: TellArgs, root: str, address: str, text: str) -> int:
     name = _named(args.loop, root, runtime)
     loop, _ = runtime.state(name)
     if not has_agent(loop):
-        raise UsageError(f"`{name}` has no agent that could get a note")
+        raise UsageError(f"`{name}` has no agent that could receive a note")
     runtime.tell(name, text)
     if args.json:
         print_json({"schema": 1, "name": name})
     elif not args.quiet:
-        say(f"{name}: the next agent turn will get this note")
+        say(f"{name}: the next agent turn will receive this note")
     return OK
 
 
 def diff_run(root: str, address: str, loop: str | None, part: str | None) -> int:
     """Print what a run has changed in all, like `git diff`. Raises `UsageError`."""
     if part is not None:
-        raise UsageError("`diff` of a run on a fleet shows all of its changes, not single steps")
+        raise UsageError(
+            "on a fleet, `diff` shows all of a run's changes, not those of single steps"
+        )
     runtime = connect(root, address)
     name = _named(loop, root, runtime)
     details = runtime.details(name)

@@ -22,7 +22,7 @@ from little_loops.records import NamedTuple
 
 MOST_USD = 1e6
 OLDEST_S = 1e12
-"""Longer than any history, but still valid as milliseconds."""
+"""Longer than any history, but still valid in milliseconds."""
 
 Examples: TypeAlias = Sequence[tuple[str, str]]
 
@@ -246,7 +246,9 @@ def dollars(text: str) -> float:
     try:
         found = float(text.removeprefix("$"))
     except ValueError:
-        raise BadValue(f"{text!r} is not an amount in US dollars like 5 or 0.50") from None
+        raise BadValue(
+            f"{text!r} is not an amount in US dollars (for example, 5 or 0.50)"
+        ) from None
     if not 0 < found <= MOST_USD:
         raise BadValue(f"must be more than 0, and at most {MOST_USD:,.0f}")
     return found
@@ -287,5 +289,5 @@ def _with_several_units(text: str) -> float:
 
     found = seconds(text)
     if found is None:
-        raise BadValue(f"{text!r} is not a duration like 90s, 10m, 2h, 1h30m")
+        raise BadValue(f"{text!r} is not a duration (for example, 90s, 10m, 2h or 1h30m)")
     return found

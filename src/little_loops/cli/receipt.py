@@ -69,6 +69,6 @@ def _what_makes_it_large(receipt: bytes) -> str:
     paths = [one.path for one in read(receipt).files]
     (first, count), *_ = Counter(path.partition("/")[0] for path in paths).most_common(1)
     return (
-        f"note: it lists {len(paths):,} files, {count:,} of them in `{path_text(first)}`; what is not"
-        " delivered belongs in .gitignore"
+        f"note: it lists {len(paths):,} files, {count:,} of them in `{path_text(first)}`; list in"
+        " .gitignore what you do not deliver"
     )

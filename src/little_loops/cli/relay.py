@@ -20,7 +20,7 @@ from little_loops.relay.turns import perform
 
 NEEDED = ("LL_RUN_DIR", "LL_RUN_ID", "LL_LOOP", "LL_ITERATION")
 UNKNOWN_START = 1
-"""Used if the guard is gone: then any metadata counts, because `prepare` moved older files away."""
+"""Used if the guard is gone: any metadata then counts, because `prepare` moved older files away."""
 
 
 def main(argv: Sequence[str]) -> int:

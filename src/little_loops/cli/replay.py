@@ -26,10 +26,10 @@ from little_loops.terminal.tables import style_for
 class ReplayArgs(
     OutputArgs,
     verb="replay",
-    summary="Feed the recorded results of a run to its loop again, or to a changed one.\n"
+    summary="Replay a run's recorded results with its loop, or with a changed one.\n"
     "Prints the first transition that differs, and what would have been run there.\n"
-    "Nothing is run. With the same definition nothing should differ; otherwise the\n"
-    "log of the run is damaged, and the exit code is 1.",
+    "Nothing is run. With the same definition, nothing should differ; if something\n"
+    "does, the run's log is damaged, and the exit code is 1.",
     examples=[
         ("ll-loop replay fix-tests", "is its log intact?"),
         ("ll-loop replay --with new.yaml", "the last run, another loop"),

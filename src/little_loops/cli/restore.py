@@ -19,22 +19,22 @@ from little_loops.terminal.console import print_json, say
 class RestoreArgs(
     OutputArgs,
     verb="restore",
-    summary="Restore a file as it was when a run started, as one of its steps left it,\n"
-    "or as any of its snapshots contains it.\n"
+    summary="Restore a file to how it was when a run started, after one of the run's steps,\n"
+    "or in any of the run's snapshots.\n"
     "The current version is first stored in the run's snapshots.",
     examples=[
         ("ll-loop restore fix-tests tests/test_a.py", "from before the run"),
-        ("ll-loop restore fix-tests tests/test_a.py --step 4", "as step 4 left it"),
+        ("ll-loop restore fix-tests tests/test_a.py --step 4", "as it was after step 4"),
         (
             "ll-loop restore fix-tests tests/test_a.py --tree 29fad7",
-            "as the run named it",
+            "as the run printed it",
         ),
     ],
 ):
     loop: str = operand("a loop's name, or NAME@ID")
     path: str = operand("a file in the project")
-    step: int | None = value("as this step left it", convert=positive, metavar="N")
-    tree: str | None = value("as this snapshot contains it", metavar="ID")
+    step: int | None = value("as it was after this step", convert=positive, metavar="N")
+    tree: str | None = value("as it is in this snapshot", metavar="ID")
     run: str | None = value("start time of an earlier run, from `ll-loop history`", metavar="STAMP")
 
 
@@ -45,7 +45,7 @@ def main(argv: Sequence[str]) -> int:
     """
     args = RestoreArgs.read(argv)
     if args.step is not None and args.tree is not None:
-        raise UsageError("`--step` and `--tree` exclude each other", "use one of them")
+        raise UsageError("`--step` and `--tree` cannot be used together", "use one of them")
     runs = Runs(find_project(os.getcwd()))
     view = view_of(runs, args.loop, args.run)
     if view.is_alive:

@@ -42,7 +42,7 @@ EXAMPLES = (
     ("ll-loop resume fix-types", "continue where it stopped"),
     ("ll-loop resume fix-types --max-iterations 40", "with a higher limit"),
     ("ll-loop resume", "the only unfinished run"),
-    ("ll-loop resume fix-types --definition current", "with the loop file as it is now"),
+    ("ll-loop resume fix-types --definition current", "with the current loop file"),
 )
 
 
@@ -79,7 +79,7 @@ class ResumeArgs(
         convert=natural,
         metavar="N",
     )
-    over_budget: bool = flag("disregard the budget, for this resume only")
+    over_budget: bool = flag("ignore the budget, for this resume only")
     context: Sequence[str] = value("set a context value", metavar="K=V", many=True, default=())
     queue: bool = flag("wait for conflicting runs to finish")
     background: bool = flag("run in the background")
@@ -207,7 +207,7 @@ def chosen_definition(args: ResumeArgs, root: str, before: StoredRun) -> Chosen:
     if "until" in before.start:
         if args.definition is not None:
             raise UsageError(
-                f"`{before.files.name}` has no loop file, so it always continues as it was started",
+                f"`{before.files.name}` has no loop file, so it always continues with its original definition",
                 "leave out `--definition`",
             )
         return Chosen()
@@ -233,8 +233,8 @@ def chosen_definition(args: ResumeArgs, root: str, before: StoredRun) -> Chosen:
     raise UsageError(
         f"the definition of `{before.loop.name}` has changed since the run started: "
         + "; ".join(changes),
-        "`--definition original` continues with the original definition, "
-        "`--definition current` with the current file",
+        "to continue with the original definition, use `--definition original`; "
+        "with the current file, `--definition current`",
     )
 
 

@@ -63,7 +63,7 @@ class RunArgs(
         "maximum cost of its agents, in US dollars", convert=dollars, metavar="USD"
     )
     max_tokens: int | None = value(
-        "maximum number of tokens its agents use", convert=positive, metavar="N"
+        "maximum number of tokens its agents may use", convert=positive, metavar="N"
     )
     host: str | None = value(
         "the agent program for states that do not name one",
@@ -85,7 +85,7 @@ class RunArgs(
     local: bool = LOCAL
     repo: str | None = value("on a fleet: the repository; default: `origin`", metavar="URL")
     ref: str | None = value(
-        "on a fleet: the branch or commit to begin with; default: the commit here", metavar="REF"
+        "on a fleet: the branch or commit to start from; default: the commit here", metavar="REF"
     )
 
 
@@ -205,7 +205,7 @@ def _warn_of_unmatched(loop: FSMLoop, root: str) -> None:
     from little_loops.terminal.console import talk
 
     for pattern in unmatched(root, loop.evidence.protect or ()):
-        talk(f"warning: `protect` has `{pattern}`, which matches nothing in this project")
+        talk(f"warning: `{pattern}` in `protect` matches nothing in this project")
 
 
 def _runs_python_tests(loop: FSMLoop) -> bool:

@@ -1,4 +1,4 @@
-"""Find the run that a command means: by its name, by its time, or the last one."""
+"""Find the run that a command means (by its name, by its time, or the last one), and read its story."""
 
 from __future__ import annotations
 
@@ -34,8 +34,11 @@ def _last(runs: Runs) -> RunView:
 
 
 def story_of(runs: Runs, view: RunView) -> Story:
-    """Return what the run has recorded so far; raise `UsageError` if its machine is not known."""
+    """Return the facts that a receipt would have about a run: its checks, agent turns and snapshots.
+
+    Raises `UsageError` if its machine is not known.
+    """
     machine = runs.machine(view)
     if machine is None:
-        raise UsageError(f"the files of `{view.name}` do not say which loop it ran")
+        raise UsageError(f"the saved files for run `{view.name}` do not record which loop it ran")
     return Story(machine).read(runs.events(view))

@@ -41,7 +41,7 @@ from little_loops.terminal.evidence_lines import evidence_json, evidence_lines
 class ShowArgs(
     OutputArgs,
     verb="show",
-    summary="Describe a loop: its states, its limits, how it can end.",
+    summary="Describe a loop: its states, its limits, and how it can end.",
     examples=[
         ("ll-loop show fix-types", "as text"),
         ("ll-loop show fix-types --json", "as JSON, with the whole machine"),

@@ -35,7 +35,7 @@ from little_loops.terminal.tables import Column, Style, style_for, table
 
 ENOUGH_RUNS = 5
 MOST_RUNS = 200
-"""How many past runs are read at most; the newest say most about the next one."""
+"""The maximum number of past runs to read; the newest tell the most about the next one."""
 COUNT = 2000
 
 
@@ -151,7 +151,7 @@ def _unknown(loop: FSMLoop, past: PastSteps, missing: Sequence[str]) -> UsageErr
     names = ", ".join(f"`{name}`" for name in missing)
     options = " ".join(f"--outcome {name}={_first(loop, name)}:0.5" for name in missing)
     return UsageError(
-        f"`{loop.name}` has {had}; {why} {names}", f"give your own estimate: {options}"
+        f"`{loop.name}` has {had}; {why} {names}", f"to give your own estimate: {options}"
     )
 
 
@@ -263,7 +263,7 @@ def page(loop: FSMLoop, past: PastSteps, summary: Summary, style: Style) -> Iter
     yield f"{summary.runs:,} simulated runs of {loop.name}, {source}"
     yield ""
     rows = [[_ending(*ending), f"{share:.1%}"] for ending, share in summary.endings.items()]
-    yield from table((Column("ENDED AS"), Column("SHARE")), rows, style)
+    yield from table((Column("RESULT"), Column("SHARE")), rows, style)
     yield ""
     titles = ("", "MEDIAN", "P90", "WORST")
     yield from table(

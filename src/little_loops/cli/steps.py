@@ -36,7 +36,7 @@ SHOWN_DECISIONS = {"kept": ", kept", "put_back": ", reverted"}
 class StepsArgs(
     OutputArgs,
     verb="steps",
-    summary="List the steps of a run: state, verdict, files changed, time, cost and tree.",
+    summary="List a run's steps: state, verdict, files changed, time, cost and tree.",
     examples=[
         ("ll-loop steps fix-tests", "of its last run"),
         ("ll-loop steps fix-tests --json", "for a program"),

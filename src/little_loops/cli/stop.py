@@ -68,9 +68,7 @@ def main(argv: Sequence[str]) -> int:
     """Run `ll-loop stop`: stop one run or all, and return 0, even if nothing was running."""
     args = StopArgs.read(argv)
     if (args.loop is None) != args.all:
-        raise UsageError(
-            "name a run, or use `--all` to stop all of them", "see `ll-loop stop --help`"
-        )
+        raise UsageError("name a run, or use `--all` to stop them all", "see `ll-loop stop --help`")
     if args.gone and args.all:
         raise UsageError("`--gone` needs the name of a run", "`ll-loop stop NAME --gone`")
     root = find_project(os.getcwd())

@@ -62,7 +62,7 @@ def main(argv: Sequence[str]) -> int:
     if args.json:
         print_json({"schema": 1, "name": name, "note": note})
     elif not args.quiet:
-        say(f"{name}: the next agent turn will get this note")
+        say(f"{name}: the next agent turn will receive this note")
     return OK
 
 
@@ -78,7 +78,7 @@ def _checked_run(runs: Runs, name: str) -> RunView:
         paths = [each.name for each in runs.children(view) if each.is_alive]
         listed = ", ".join(f"`{path}`" for path in paths)
         raise UsageError(
-            f"`{name}` is waiting for the runs that it has started, and has no agent of its own at the moment",
+            f"`{name}` is waiting for the runs that it has started, and has no agent itself at the moment",
             f"name one of {listed}" if listed else f"`ll-loop status {name}` shows them",
         )
     machine = runs.machine(view)

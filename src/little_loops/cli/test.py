@@ -38,12 +38,12 @@ class TestArgs(
     OutputArgs,
     verb="test",
     summary="Run the tests of loops: `.loops/tests/*.test.yaml`.\n"
-    "The loop's real state machine runs, but the results of its actions come from\n"
-    "the test. No command is started, nothing is written to the project, and waits\n"
-    "end at once.",
+    "The loop's real state machine runs, but the test supplies the results of its\n"
+    "actions. No command is started, nothing is written to the project, and waits\n"
+    "end immediately.",
     examples=[
         ("ll-loop test", "all tests in this project"),
-        ("ll-loop test fix-types -k auth", "those of one loop with `auth` in their names"),
+        ("ll-loop test fix-types -k auth", "one loop's tests with `auth` in their names"),
         ("ll-loop test --junit tests.xml", "for a CI system"),
     ],
 ):
@@ -62,7 +62,7 @@ def main(argv: Sequence[str]) -> int:
     """Run `ll-loop test`. Return 1 if a test fails or required coverage is lacking, else 0."""
     args = TestArgs.read(argv)
     if args.require_coverage and args.word is not None:
-        raise UsageError("`--require-coverage` needs all tests, so it cannot be used with `-k`")
+        raise UsageError("`--require-coverage` runs all tests, so it cannot be used with `-k`")
     root = find_project(os.getcwd())
     results = _run(_read(args, root), args.word, os.environ)
     if args.word is None and not args.loops:

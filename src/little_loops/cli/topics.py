@@ -34,8 +34,8 @@ SIGINT, SIGTERM = 2, 15
 
 TOPICS = {
     "loops": "how to write a loop: the whole format on one page",
-    "exit-codes": "the exit codes of `ll-loop`, and what can be resumed",
-    "environment": "variables it reads, and those it sets for actions",
+    "exit-codes": "`ll-loop`'s exit codes, and what can be resumed",
+    "environment": "the variables it reads, and those it sets for actions",
     "interpolation": "`${namespace.name}` in a loop file",
     "conditions": "how a result becomes a verdict",
 }
@@ -63,7 +63,7 @@ def _listed(width: int) -> Iterator[str]:
     yield ""
     yield from rows(TOPICS, width)
     yield ""
-    yield "For the options of a verb: ll-loop VERB --help"
+    yield "For a verb's options: ll-loop VERB --help"
 
 
 def page(topic: str, width: int = WIDTH) -> list[str]:
@@ -129,7 +129,7 @@ def exit_codes(width: int) -> Iterator[str]:
     yield ""
     yield from prose(
         "`ll-loop wait NAME` exits with the run's exit code. `ll-loop status NAME` exits with 0 if it"
-        " could show the run. A run whose process was killed has no exit code of its own; it is shown as"
+        " could show the run. A run whose process was killed has no exit code; it is shown as"
         " interrupted (crashed) and can be resumed.",
         width,
     )
@@ -186,12 +186,12 @@ def environment(width: int) -> Iterator[str]:
     names = ", ".join(f"LL_{name.upper()}" for name in SETTINGS)
     yield from (f"  {line}" for line in lines_of(names, width - INDENT))
     yield ""
-    yield "Variables of every action, in addition to the caller's environment and `env`"
+    yield "Variables for every action, in addition to the caller's environment and `env`"
     yield ""
     yield from rows(GIVEN, width)
     yield ""
     yield from prose(
-        "The session variables of an enclosing agent are removed from actions:"
+        "If an agent runs `ll-loop`, its session variables are removed from actions:"
         f" {_words(SESSION_VARIABLES)}.",
         width,
     )
@@ -201,15 +201,15 @@ READ = {
     "NO_COLOR, FORCE_COLOR": "never or always use colour (`--color` overrides both)",
     "CI": "ask no questions, print plain lines",
     "LL_ASCII": "print words instead of symbols",
-    "LL_HEARTBEAT": "without a terminal: seconds between reports about silent actions; 0: none",
+    "LL_HEARTBEAT": "without a terminal: seconds between reports on silent actions; 0: none",
     "LL_ALLOW_SKIP_PERMISSIONS": "1: agents may skip permission prompts, as with the flag",
-    "LL_FLEET": "the fleet that carries out runs: temporal://host:7233/namespace",
+    "LL_FLEET": "the fleet to run loops on: temporal://host:7233/namespace",
     "LL_FLEET_CODEC": "module:Class: the Temporal codec that encrypts what a fleet's server stores",
     "LL_CHECK_ON_STOP": "a loop: with the plugin, Claude Code keeps working while its check fails",
     "IS_SANDBOX": "1: `claude` may skip permission prompts as root",
     "LL_TRACEBACK": "1: print a traceback if ll-loop itself fails",
     "MAX_ITERATIONS": "the maximum number of turns of a relay; overrides its file",
-    "XDG_CONFIG_HOME": "the directory of your own settings: little-loops/config.yaml",
+    "XDG_CONFIG_HOME": "the directory of your settings: little-loops/config.yaml",
     "XDG_STATE_HOME": "the directory of your consent (`ll-loop trust`) and of stored files: little-loops/",
 }
 GIVEN = ACTION_VARIABLES
@@ -229,10 +229,10 @@ def interpolation(width: int) -> Iterator[str]:
     )
     yield ""
     known = {
-        "context": "your own variables; those of the state override those of the loop",
+        "context": "your own variables; a state's override the loop's",
         "captured": f"<state or capture>. {_words(RESULT_FIELDS)}",
         "branch": "in a state with branches: index, name and the item, by the name in `as`",
-        "env": "any environment variable; an unset one is empty",
+        "env": "any environment variable; empty if unset",
         **{name: _words(fields) for name, fields in FIELDS.items()},
     }
     yield from rows({name: known[name] for name in NAMESPACES}, width)
@@ -243,9 +243,9 @@ def interpolation(width: int) -> Iterator[str]:
     yield from rows(meaning, width)
     yield ""
     yield from prose(
-        "In a shell action, values of your own `context` are inserted as written; everything else is"
-        " data, and reaches the shell as one word that it never runs. In a prompt, values are plain"
-        " text. Filled-in values are not scanned for references. A name that does not exist is an"
+        "In a shell action, values from your own `context` are inserted as written; everything else is"
+        " data, which reaches the shell as a single word and is never run. In a prompt, values are plain"
+        " text. Filled-in values are not searched for references. A name that does not exist is an"
         " error: `ll-loop validate` reports it if it can, otherwise the run does.",
         width,
     )
@@ -260,9 +260,9 @@ FORMS = {
 MODIFIER_HELP = {
     "int": "must be a whole number; allowed anywhere, even in arithmetic",
     "number": "the same for any decimal number",
-    "raw": "inserted unquoted, so the shell may run it: at your own risk",
+    "raw": "inserted unquoted, so the shell may run it: use it at your own risk",
     "q": "any value as one quoted word",
-    "words": "split at spaces, each word an argument",
+    "words": "split at spaces; each word becomes an argument",
 }
 
 
@@ -309,11 +309,11 @@ def conditions(width: int) -> Iterator[str]:
 
 CONDITION_HELP = {
     "exit_code": "0 passes, 1 fails, everything else is an error",
-    "output_contains": "passes when the output contains a text or regular expression",
+    "output_contains": "passes when the output contains a string or matches a regular expression",
     "output_json": "passes when a value that jq finds in the output matches the target",
     "output_numeric": "passes when the number in the last line of output matches the target",
     "convergence": "target, progress or stall: does the number get closer to its target?",
-    "verdict": "what the agent decides: structured output, or a last line `VERDICT: word`",
+    "verdict": "the agent decides: with structured output, or a last line `VERDICT: word`",
     "judge": "a second agent, which may only read, confirms a pass or vetoes it",
     "all": "passes when every condition in `of` passes",
     "any": "passes when at least one condition in `of` passes",

@@ -27,11 +27,11 @@ class TrustArgs(
     OutputArgs,
     verb="trust",
     summary="Allow the agents of this project's loops to skip permission prompts.\n"
-    "Your consent is stored for you only, and covers exactly these actions.",
+    "Your consent is stored for you only, and covers only these exact actions.",
     examples=[
         ("ll-loop trust", "all loops here, as they are now"),
         ("ll-loop trust fix-types", "the actions of one loop"),
-        ("ll-loop trust fix-types --while-editing", "any action in it, while you edit it"),
+        ("ll-loop trust fix-types --while-editing", "any action in it, while you are editing it"),
         ("ll-loop trust --list", "what you have agreed to"),
         ("ll-loop trust --revoke", "revoke all of it"),
     ],

@@ -28,18 +28,18 @@ if TYPE_CHECKING:
 class UndoArgs(
     OutputArgs,
     verb="undo",
-    summary="Restore your files as they were before a run, or after one of its steps.\n"
-    "Only files in its scope that the run changed are touched. Run the same command\n"
-    "again to undo this.",
+    summary="Restore your files to how they were before a run, or after one of its steps.\n"
+    "Only files in its scope that the run changed are touched. To reverse this, run\n"
+    "the same command again.",
     examples=[
         ("ll-loop undo fix-tests --dry-run", "list what would change"),
         ("ll-loop undo fix-tests", "the files as they were before the last run"),
-        ("ll-loop undo fix-tests --to 4", "the files as step 4 left them"),
+        ("ll-loop undo fix-tests --to 4", "the files as they were after step 4"),
     ],
 ):
     loop: str = operand("a loop's name, or NAME@ID")
     to: int | None = value(
-        "restore the files as this step left them", convert=positive, metavar="STEP"
+        "restore the files as they were after this step", convert=positive, metavar="STEP"
     )
     force: bool = flag("also replace files that you have changed since then")
     dry_run: bool = flag("change nothing; list what would change")
@@ -94,7 +94,7 @@ def tree_of_step(entries: Sequence[Entry], step: int, name: str) -> Tree:
     tree = trees_after(entries).get(step)
     if tree is None:
         raise UsageError(
-            f"no snapshot shows the files as step {step} left them",
+            f"no snapshot shows the files as they were after step {step}",
             f"`ll-loop steps {name}` shows which steps have a snapshot",
         )
     return tree
@@ -131,10 +131,10 @@ def report(args: UndoArgs, done: Undone) -> Iterator[str]:
 
 def _as_they_were(args: UndoArgs, done: Undone, count: int) -> str:
     """Return which state `count` files have now."""
-    was, them = ("it was", "it") if count == 1 else ("they were", "them")
+    was = "it was" if count == 1 else "they were"
     if done.doing == "redo":
         return f"as {was} before the last `undo`"
-    return f"as {was} before the run" if args.to is None else f"as step {args.to} left {them}"
+    return f"as {was} before the run" if args.to is None else f"as {was} after step {args.to}"
 
 
 def _hint(args: UndoArgs, name: str, done: Undone, commits: NewCommits) -> None:
@@ -143,8 +143,8 @@ def _hint(args: UndoArgs, name: str, done: Undone, commits: NewCommits) -> None:
         some = "a commit was" if commits.number == 1 else f"{commits.number} commits were"
         start = commits.start
         how = "git update-ref -d HEAD" if start is None else f"git reset --soft {start}"
-        talk(f"note: {some} made since the run started; only files are undone")
-        talk(f"next: {how}   (takes the branch back, and leaves the files alone)")
+        talk(f"note: {some} made since the run started; only files are restored")
+        talk(f"next: {how}   (moves the branch back, and leaves the files alone)")
     elif done.changes and not args.dry_run:
         to = "" if args.to is None else f" --to {args.to}"
         talk(f"next: ll-loop undo {name}{to}   (undoes this)")

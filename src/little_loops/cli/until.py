@@ -67,7 +67,7 @@ class UntilArgs(
     host: str | None = value("the agent program; default: claude", choices=AGENTS)
     model: str | None = value("the model for that agent", metavar="NAME")
     permission_mode: str | None = value(
-        "its permission mode, such as acceptEdits, which needs no consent; default: it skips"
+        "its permission mode, such as acceptEdits, which needs no consent; default: skip"
         " permission prompts",
         metavar="MODE",
     )
@@ -93,7 +93,7 @@ class UntilArgs(
         "the paths it works on; default: the whole project", metavar="PATH", many=True
     )
     save: str | None = value(
-        "write the loop to .loops/NAME.yaml, with tests, and run that", metavar="NAME"
+        "write the loop to .loops/NAME.yaml, with tests, and run it from there", metavar="NAME"
     )
     no_try: bool = flag("do not try the check in a clean copy first")
     background: bool = flag("run in the background")
@@ -260,7 +260,7 @@ def _agent_here() -> str:
             return name
     raise UsageError(
         f"none of the agent programs {', '.join(AGENTS)} is on PATH",
-        "`--fix '$ CMD'` fixes with a shell command",
+        "to fix with a shell command, use `--fix '$ CMD'`",
     )
 
 
@@ -331,9 +331,7 @@ def _check_name(name: str, root: str) -> None:
     from little_loops.cli.setup.init import files_of  # what `init` uses
 
     if not is_loop_name(name):
-        raise UsageError(
-            f"`{name}` cannot be the name of a loop", "choose a name such as `fix-tests`"
-        )
+        raise UsageError(f"`{name}` cannot be a loop's name", "choose a name such as `fix-tests`")
     there = files_of(name, root)
     if there:
         raise UsageError(

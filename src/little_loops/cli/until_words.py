@@ -48,7 +48,7 @@ def _refuse_unquoted(words: Sequence[str], table: Mapping[str, Option]) -> None:
     rest = words[at + 1 + len(after) :]
     line = shlex.join(["ll-loop", "until", *words[:at], whole, *rest])
     own = [word for word in after if word in options]
-    hint = f"; an option of `ll-loop` such as `{own[0]}` goes before the check" if own else ""
+    hint = f"; an `ll-loop` option such as `{own[0]}` goes before the check" if own else ""
     raise UsageError("the check needs quotes, because it has several words", f"`{line}`{hint}")
 
 

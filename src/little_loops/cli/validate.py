@@ -47,7 +47,7 @@ class CheckedFile(NamedTuple):
 class ValidateArgs(
     OutputArgs,
     verb="validate",
-    summary="Check loop files and report every problem in them.",
+    summary="Check loop files, and report every problem in them.",
     examples=EXAMPLES,
 ):
     files: Sequence[str] = operand(
@@ -113,7 +113,7 @@ def _named_like_a_verb(definition: Definition) -> Iterator[Problem]:
         message = (
             f"`{name}` is also a command of ll-loop, so `ll-loop {name}` does not run this loop"
         )
-        help = f"`ll-loop run {name}` does; another `name` avoids it"
+        help = f"use `ll-loop run {name}`, or give the loop another `name`"
         yield Problem("LL016", message, definition.places.at("name"), help, "warning")
 
 

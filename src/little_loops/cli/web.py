@@ -23,8 +23,8 @@ INSTALL = "pipx install '.[web]'"
 class WebArgs(
     OutputArgs,
     verb="web",
-    summary="Show runs and loops in the browser. The page is for you alone: it is served on\n"
-    "this machine only, and its URL contains a secret token.",
+    summary="Show runs and loops in the browser. Only you can open the page: it is served\n"
+    "on this machine only, and its URL contains a secret token.",
     examples=[
         ("ll-loop web", "this project; Ctrl-C stops only the server"),
         ("ll-loop web --edit", "allow the page to edit loops"),
@@ -85,10 +85,10 @@ def _check(args: WebArgs) -> None:
     if args.host is not None:
         raise UsageError(
             "`ll-loop web` is served on 127.0.0.1 only",
-            "`ssh -L` makes it available on another machine",
+            "to open it from another machine, use `ssh -L`",
         )
     if args.edit and args.read_only:
-        raise UsageError("`--edit` and `--read-only` exclude each other")
+        raise UsageError("`--edit` and `--read-only` cannot be used together")
     if not 0 <= args.port <= HIGHEST_PORT:
         raise UsageError(f"`--port` must be between 0 (any free port) and {HIGHEST_PORT}")
 

@@ -1,4 +1,4 @@
-"""`ll-loop worker`: carry out runs of a fleet on this machine."""
+"""`ll-loop worker`: work on a fleet's runs on this machine."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ SHORTEST_HEARTBEAT_S = 1.0
 class WorkerArgs(
     OutputArgs,
     verb="worker",
-    summary="Carry out runs of a fleet on this machine, until it is stopped.\n"
-    "Whoever can use the fleet can run commands here, so give the worker\n"
-    "an account of its own.",
+    summary="Work on a fleet's runs on this machine, until stopped.\n"
+    "Anybody who can use the fleet can run commands here, so give the worker\n"
+    "its own account.",
     examples=[
         ("ll-loop worker --repos 'git@host:team/*'", "runs of these repositories"),
         ("ll-loop worker --repos URL --max-actions 8", "eight actions at once"),
@@ -34,7 +34,7 @@ class WorkerArgs(
         default=(),
     )
     max_actions: int = value(
-        "how many actions run at once; default: 4", convert=positive, metavar="N", default=4
+        "how many actions to run at once; default: 4", convert=positive, metavar="N", default=4
     )
     heartbeat: float = value(
         "after how much silence it counts as lost; default: 30s",

@@ -21,10 +21,10 @@ EXAMPLES = (
 class WorktreesArgs(
     OutputArgs,
     verb="worktrees",
-    summary="List the git worktrees that runs of this project use or have left behind.",
+    summary="List the git worktrees that this project's runs use or have left behind.",
     examples=EXAMPLES,
 ):
-    prune: bool = flag("remove the worktrees of finished runs whose files are all committed")
+    prune: bool = flag("remove the worktrees of finished runs, if all their files are committed")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -59,7 +59,7 @@ def _described(each: KeptWorktree) -> list[str]:
         state = f"{files} not committed"
     else:
         state = "all files are committed"
-    needed = ", and the run is not over" if each.is_needed else ""
+    needed = ", and the run has not finished" if each.is_needed else ""
     return [
         f"{visible(name, newlines=False)}: {state}{needed}",
         f"  {visible(each.path, newlines=False)}",

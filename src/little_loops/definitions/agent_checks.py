@@ -66,7 +66,7 @@ def _check_fallback(
         if other.max_wait is not None:
             yield Problem(
                 "LL230",
-                "`max_wait` has no effect in `fallback`: that of `host` limits all waits together",
+                "`max_wait` has no effect in `fallback`: the one in `host` limits all waits together",
                 definition.places.at(*here, "max_wait", part="key"),
                 "set it in `host`",
             )
@@ -90,9 +90,9 @@ def _check_judge(definition: Definition, loop: FSMLoop, name: str) -> Iterator[P
     place = _place(definition, "states", name, "condition")
     problems = check_options(options)
     if judge is not None and judge.host is not None and judge.host.args:
-        problems = ["a judge gets no `args`, because they could let it do more than read"]
+        problems = ["a judge cannot have `args`, because they could let it do more than read"]
     for message in problems:
-        yield Problem("LL230", message, place, "change or remove that option of the judge's `host`")
+        yield Problem("LL230", message, place, "change or remove that option in the judge's `host`")
     if not problems and host_named(options.host).read_only(options) is None:
         yield Problem(
             "LL236",
@@ -117,7 +117,7 @@ def _check_host(
     problems = check_options(options)
     for message in problems:
         place = _place_of_option(definition, message, written)
-        yield Problem("LL230", message, place, "change or remove that option of `host`")
+        yield Problem("LL230", message, place, "change or remove that option in `host`")
     if loop.on_handoff == "spawn" and options.host != "claude":
         yield Problem(
             "LL232",
@@ -194,14 +194,14 @@ def _check_command(
             "LL422",
             f"`{shown}`, the file of `/{command}`, cannot be read, or is not a regular file",
             place,
-            "put a file there that you may read, or remove it",
+            "replace it with a regular file that you can read, or remove it",
         )
     elif not has_data(filling, name):
         return
     elif path is None:
         yield Problem(
             "LL421",
-            f"`/{command}` receives data, but its file was not found, so what it does with it is unknown",
+            f"`/{command}` receives data, but its file was not found, so there is no way to know what it does with the data",
             place,
             "make sure that the command does not pass its arguments to a shell",
             "warning",

@@ -41,18 +41,18 @@ def _without_git(definition: Definition, loop: FSMLoop) -> Iterator[Problem]:
     if definition.places.has("evidence") and loop.evidence.enabled:
         yield Problem(
             "LL234",
-            "`evidence` needs a git repository, and this project is not in one",
+            "`evidence` needs a git repository, but this project is not in one",
             definition.places.at("evidence", part="key"),
             "`git init`, remove `evidence`, or run it with `--no-evidence`",
         )
     if loop.scope_writes == "enforce":
         yield Problem(
             "LL234",
-            "`scope_writes: enforce` needs a git repository, and this project is not in one",
+            "`scope_writes: enforce` needs a git repository, but this project is not in one",
             definition.places.at("scope_writes"),
             f"{NO_REPOSITORY}write `scope_writes: report`",
         )
-    why = "a git repository, and this project is not in one"
+    why = "a git repository, but this project is not in one"
     if (
         keep := keep_problem(definition, why, f"{NO_REPOSITORY}remove `keep`", "LL234")
     ) is not None:
@@ -82,14 +82,14 @@ def _without_effect(definition: Definition, loop: FSMLoop) -> Iterator[Problem]:
         if (keep := keep_problem(definition, why, help)) is not None:
             yield keep
         if loop.scope_writes == "enforce":
-            why = "no evidence is recorded, so nothing is known about what agents write"
+            why = "no evidence is recorded, so the run cannot tell what agents write"
             yield _no_effect(
                 definition, ("scope_writes",), why, "add `evidence: true`, or remove `scope_writes`"
             )
         return
     evidence = loop.evidence
     if evidence.tampering in ("restore", "fail") and evidence.protect is None:
-        why = "it only applies to files that the check's command names"
+        why = "it only applies to files named in the check command"
         message = f"`tampering: {evidence.tampering}` without `protect`: {why}"
         yield _warning(definition, ("evidence", "tampering"), message, "add `protect: [tests/]`")
     if evidence.setup is not None and not evidence.clean:

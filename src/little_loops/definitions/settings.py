@@ -22,7 +22,7 @@ SETTINGS = (
     *("on_handoff", "max_continuations", "max_cost_usd", "max_tokens", "maintain_interval"),
 )
 EVIDENCE = "evidence"
-"""Only allowed in config files, and merged key by key."""
+"""Allowed only in config files, and merged key by key."""
 LIMITS = frozenset(("agents", "budget"))
 """Limits on agents, only allowed in config files."""
 
@@ -158,7 +158,7 @@ def _without_recipients(values: dict[str, Any], path: str, *, of_project: bool) 
 
     if of_project:
         raise UsageError(
-            f"`{path}`: `{NOTIFY}` is a setting of a loop or of the user",
+            f"`{path}`: `{NOTIFY}` can be set only in a loop or by the user",
             "set it in the loop's file, or in the user's config file",
         )
     read_recipients(values, path)

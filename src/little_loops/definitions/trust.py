@@ -145,7 +145,7 @@ def _read(folder: Folder) -> Projects:
         path = os.path.join(folder.path, FILE)
         raise StorageError(
             f"`{path}` is damaged: {error}",
-            "it holds the consent for all projects: delete it, then run `ll-loop trust` again in each one",
+            "it holds your consent for all projects: delete it, then run `ll-loop trust` again in each project",
         ) from error
     return projects
 

@@ -20,7 +20,7 @@ def worktree_problems(
     if definition.loop is None or not has_worktree(definition.loop):
         return ()
     if repository_of(root) is None:
-        message = "`worktree` needs a git repository, and this project is not in one"
+        message = "`worktree` needs a git repository, but this project is not in one"
         return (_problem(definition, message, "`git init`, or remove `worktree`"),)
     try:
         check_git(find_git(root, environ))

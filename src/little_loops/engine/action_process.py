@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 CONTINUATION_CAP = 8 << 10
 EMPTY_NOTES = ("", "Ready for fresh session")
-"""Handoff texts without content: the continuation is in a file."""
+"""Handoff messages without content: the continuation is in a file."""
 
 
 class OutputSink(Protocol):
@@ -77,9 +77,9 @@ class Workplace(NamedTuple):
     on_started: Callable[[int], None] | None = None
     scanner: Callable[[], Scanner] = SignalScanner
     kept_open: tuple[int, ...] = ()
-    """Descriptors that the action's process inherits."""
+    """The descriptors that the action's process inherits."""
     redirect: Redirect = dict
-    """Changes variables so that programs use the files of a worktree, not those of the project."""
+    """Changes variables so that programs use the worktree's files, not the project's."""
 
 
 def inherited(environ: Mapping[str, str]) -> dict[str, str]:

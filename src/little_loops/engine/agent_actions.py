@@ -69,14 +69,14 @@ ANSWER_S = 10.0
 ANSWER_GRACE_S = 1.0
 NOT_FOUND = 127
 MAX_SESSION_ID = 200
-"""Those of the programs we know have 36 characters; the log and the state have no room for a page."""
+"""Session ids of the programs we know have 36 characters; the log and the state have no room for a whole page."""
 JUST_PASSED_MS = 10_000
-"""An agent may exit so late that the reset time it reported has passed: then it is retried at
-once."""
+"""An agent may exit so late that the reset time it reported has passed; it is then retried
+immediately."""
 RESTORED = "Protected files that must not be changed were restored"
 READY = "Ready for fresh session"
 READY_LINE = re.compile(rf"[\s*_`'\"]*{READY}[\s*_`'\".!]*", re.IGNORECASE)
-"""The line that says the notes are in a file, as models write it: in bold, with a full stop."""
+"""The line that says the notes are in a file, in the forms that models write: bold, with a full stop."""
 
 
 def run_agent(
@@ -288,7 +288,7 @@ class LoginRefused(Exception):
     """The CLI would only retry silently. Raised while its output is read, this ends it."""
 
     def __init__(self, duration_ms: int) -> None:
-        super().__init__("the login was refused")
+        super().__init__("the login was rejected")
         self.ended = process.Ended(None, SIGKILL, "none", duration_ms, pid=0)
 
 

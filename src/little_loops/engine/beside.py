@@ -20,10 +20,10 @@ from little_loops.records import NamedTuple
 from little_loops.system.process_tree import marks_of
 
 LAST_S = 10.0
-"""How long commands beside a run get when it ends."""
+"""How long commands that run beside a run may take when the run ends."""
 LOOK_EACH_S = 0.1
 NO_STEP = 0
-"""The commands belong to the run, but to none of its actions, which are counted from 1."""
+"""These commands belong to the run, not to one of its actions, which are counted from 1."""
 LAST_BYTES = 4096
 
 

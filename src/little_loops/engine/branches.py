@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 SUFFIX = ".branches"
 MOST_BYTES = 64 << 20
-"""The largest file of items that is read; a text of items is smaller."""
+"""The largest file of items that is read; a string of items is smaller."""
 
 
 # ── which there are ────────────────────────────────────────────────────────────────────────────
@@ -58,7 +58,7 @@ MOST_BYTES = 64 << 20
 def find_branches(world: LocalWorld, run: LoopState, command: FindBranches) -> BranchesFound:
     """Find out which branches the current state has, and remember their items."""
     branches = world.loop.states[command.state].branches
-    assert branches is not None, "only a state with branches is asked for them"
+    assert branches is not None, "the state has branches"
     now = world.clock.now
     items = written_items(branches)
     if items is None:
@@ -107,7 +107,7 @@ def items_of(world: LocalWorld, state: str, step: int, attempt: int) -> list[Any
         found = json.loads(raw or b"")
         if isinstance(found, list):
             return found
-    raise StorageError(f"the items of the branches of `{state}` are missing or damaged")
+    raise StorageError(f"the items for the branches of `{state}` are missing or damaged")
 
 
 # ── their results ──────────────────────────────────────────────────────────────────────────────

@@ -46,7 +46,7 @@ from little_loops.system.stops import StopFlag
 
 Answer = Literal["pass", "fail", "error"]
 SETUP = "set up"
-"""No state of a loop can have this name, because it contains a space."""
+"""No state can have this name, because it contains a space."""
 SHOWN = 8 << 10
 """How much of the end of a long output is shown."""
 

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
 EVERYTHING = (".",)
 ALONE_S = 1.2
-"""How long a child that has lost its parent gives its action before it ends it at once. It has two
+"""How long a child that has lost its parent gives its action before ending it immediately. It has two
 such rounds before `runs.child_runs.LAST_WAIT_S` is over."""
 
 
@@ -327,7 +327,7 @@ def child_machine(world: LocalWorld, spec: ChildSpec) -> FSMLoop:
 
 def _prepared_by_child(world: LocalWorld, spec: ChildSpec) -> Worktree | None:
     """Return the worktree that a child prepares for itself. Merging and removing it is left to its
-    parent, which has chosen the commit that it begins at."""
+    parent, which has chosen the commit that it starts from."""
     worktree, train = worktree_of(world.loop.states[spec.state]), spec.parent.train
     if worktree is None or train is None:
         return None

@@ -306,7 +306,7 @@ class ChildProcesses:
     def _suspend(self) -> None:
         """Suspend the children together with this process, and continue them with it."""
         stop = self._world.services.stop
-        assert stop is not None, "somebody asked for it"
+        assert stop is not None, "somebody requested it"
         for each in self._running.values():
             with suppress(ProcessLookupError):
                 os.kill(each.pid, signal.SIGTSTP)

@@ -31,7 +31,7 @@ from little_loops.trees.rules import Rules, find_repository
 from little_loops.trees.store import TreeStore
 
 LIMIT_S = 60.0
-"""How long all tries of the check may take together."""
+"""How long all trial runs of the check may take together."""
 MOST_TRIED = 3
 KEPT = 1 << 20
 MENTIONED = 1 << 16
@@ -106,7 +106,7 @@ def prove_clean(
     try:
         here = trial.ask("here", project, inherited(environ))
         if here.verdict == "error":
-            why = f"the result of the check cannot be judged here ({here.how})"
+            why = f"the check's result cannot be judged here ({here.how})"
             return CleanProof(why, cannot_run=here.how)
         git = find_git(project, environ, stop).bounded(limit_s)
         if find_repository(git, project) is None:
@@ -115,9 +115,9 @@ def prove_clean(
     except (StoreError, StorageError) as error:
         return CleanProof(error.message)
     except Skipped:
-        return CleanProof("you skipped the trial")
+        return CleanProof("you skipped the trial run")
     except (Interrupted, TookTooLong):
-        return CleanProof(f"the trial took longer than {limit_s:g} s")
+        return CleanProof(f"the trial run took longer than {limit_s:g} s")
 
 
 class Skipped(Exception):

@@ -46,7 +46,7 @@ def run_in_copy(
 
     If the copy cannot be made, or does not count, the result has a `failure`.
     """
-    assert command.copy is not None, "only a check in a clean copy comes here"
+    assert command.copy is not None, "only called for a check in a clean copy"
     _bound(trees, at)
     try:
         with trees.copy.held():
@@ -234,7 +234,7 @@ def _missing_in_copy(trees: RunTrees, delivery: Delivery, targets: Sequence[str]
     if paths := trees.rules.not_yours:
         yield from trees.once(
             "ignored by git, and made or changed while a run worked, so the clean copy does not have"
-            f" it as it is here: {listed_paths(paths, len(paths))}; if the check needs it, make it again"
+            f" this version of it: {listed_paths(paths, len(paths))}; if the check needs it, make it again"
             " yourself, or use `setup`"
         )
 

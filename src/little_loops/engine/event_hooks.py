@@ -24,7 +24,7 @@ from little_loops.system.files import to_json
 from little_loops.system.stops import StopFlag
 
 MAX_WAITING = 1000
-"""How many commands may wait for the one that runs; further events start none."""
+"""How many commands may wait for the one that is running; further events start none."""
 _KIND_OF = {kind: name for name, kind in KINDS.items()}
 
 
@@ -65,7 +65,9 @@ class EventHooks(Observer):
             if len(self._waiting) < MAX_WAITING:
                 self._waiting.append(entry)
             else:
-                self._warn(f"warning: hook for {kind}: too many are waiting; left out")
+                self._warn(
+                    f"warning: hook for {kind}: too many are already waiting, so it was skipped"
+                )
         self._proceed()
 
     def tick(self) -> float | None:
@@ -133,7 +135,7 @@ class EventHooks(Observer):
 
     def _end(self, why: str) -> None:
         """Kill the command that runs, with all that it has started, and report it."""
-        assert self._running is not None, "there is something to end"
+        assert self._running is not None, "there is something to stop"
         started, self._running = self._running, None
         started.command.end()
         self._warn(f"warning: hook for {started.kind}: {why}")

@@ -41,7 +41,7 @@ ORIGINAL_PATCH = "project-changes"
 """What changed in the project while agents worked in worktrees; the step is part of the name."""
 MAX_LED_TO = 5
 STOPPED_BYTES = 16 << 20
-"""How much new content is read after a stop was requested: a fraction of a second."""
+"""How much new content is still read after a stop was requested: a fraction of a second's worth."""
 
 
 def take_snapshot(world: LocalWorld, command: TakeSnapshot) -> Happening:
@@ -129,7 +129,7 @@ def _last_snapshot(
     If that cuts it short, only the protected paths are compared, and the result is `SnapshotCut`.
     """
     stop, store = world.services.stop, trees.store
-    assert command.ending is not None, "only the end of a run comes here"
+    assert command.ending is not None, "only called at the end of a run"
     assert command.reference is not None, "there was a snapshot before"
     store.git = store.git._replace(urgent=stop)
     is_stopped = stop is not None and stop.count > 0
@@ -357,7 +357,7 @@ def _first_warnings(trees: RunTrees, taken: model.Snapshot) -> Iterator[str]:
     if trees.loop.evidence.clean and trees.rules.prefix and trees.rules.around is None:
         yield (
             f"the repository has more than {MAX_AROUND:,} files outside this project, so the clean"
-            " copy has only the project: a check that needs the others fails there"
+            " copy has only the project: a check that needs the other files fails there"
         )
 
 

@@ -31,7 +31,7 @@ from little_loops.reporting.masking import MASK
 from little_loops.runs.recordings import RecordedRun
 
 IMPOSSIBLE = (KeyError, TypeError, ValueError, AttributeError, AssertionError)
-"""What the machine raises if it is told something that cannot have happened."""
+"""What the machine raises for a happening that cannot have happened."""
 
 
 class Exchange(NamedTuple):
@@ -249,11 +249,11 @@ PATH_FIELDS = [
     "when",
     "place",
 ]
-"""The fields of events that say which path a run took."""
+"""The event fields that record which path a run took."""
 
 
 def is_alike(recorded: Event, expected: Event) -> bool:
-    """Return whether an event of another version's log says the same about the path."""
+    """Return whether an event recorded by another version says the same about the path."""
     if type(recorded) is not type(expected):
         return False
     pairs = ((getattr(recorded, name, None), getattr(expected, name, None)) for name in PATH_FIELDS)

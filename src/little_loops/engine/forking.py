@@ -70,7 +70,7 @@ OUTPUT = re.compile(r"(\d+)-")
 MAX_FORKS = 1000
 OF_PROCESSES = (SESSION, CHILD + PID)
 NOT_INHERITED = ("worktree", "with", "parent")
-"""What belongs only to the run that is forked. A fork is always a root run."""
+"""The fields that a fork does not inherit. A fork is always a root run."""
 
 
 class ForkRequest(NamedTuple):
@@ -158,7 +158,9 @@ def _names(request: ForkRequest, trees: TreesAndRules, environ: Mapping[str, str
         if request.id is not None:
             break
     taken = run_name(request.loop.name, request.id or f"step{request.step}")
-    raise UsageError(f"there is already a run named `{taken}`", "choose another one with `--id ID`")
+    raise UsageError(
+        f"there is already a run named `{taken}`", "choose another name with `--id ID`"
+    )
 
 
 def _ids(request: ForkRequest) -> Iterator[str]:
@@ -297,7 +299,7 @@ class _ForkMaker:
             commit = head_of(git, project)  # the commit of the start is gone
         if commit is None:
             raise UsageError(
-                "a fork in a worktree needs a commit to begin with",
+                "a fork in a worktree needs a commit to start from",
                 "commit something first, or fork with `--here`",
             )
         return commit
@@ -324,7 +326,7 @@ class _ForkMaker:
             )
         if conflicts:
             raise UsageError(
-                "`--here` would replace changes that are neither the run's nor committed:"
+                "`--here` would overwrite uncommitted changes that the run did not make:"
                 f" {listed_paths(conflicts, len(conflicts))}",
                 "commit or stash them, or leave out `--here` to fork into a worktree",
             )

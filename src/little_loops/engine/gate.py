@@ -300,5 +300,5 @@ def busy_text(busy: Busy) -> str:
     by = " and ".join(filter(None, (", ".join(shown[:-1]), *shown[-1:])))
     queued = f"; {busy.before} earlier in the queue" if busy.before else ""
     if len(busy.holders) < busy.slots:
-        return f"other agents are first in the queue for a slot{queued}"
+        return f"other agents are ahead in the queue for a slot{queued}"
     return f"{number} in use by {by}{queued}"

@@ -152,9 +152,7 @@ def _read(path: str) -> GuardedTurn:
         rules = Rules.from_json(plain["rules"])
         return GuardedTurn(**{**plain, "holder": Holder(**holder), "rules": rules})
     except (ValueError, TypeError, KeyError) as error:
-        raise StoreError(
-            f"`{path}` is damaged", "remove it after a review of your tests"
-        ) from error
+        raise StoreError(f"`{path}` is damaged", "review your tests, then remove it") from error
 
 
 def _settle(

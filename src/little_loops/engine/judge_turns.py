@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 Act = Callable[[Workplace, LoopState, RunAgent, Filled], ActionOutcome]
 NOT_ASKED = Result(None, 0)
 UNSEEN = process.Ended(None, SIGKILL, "stop", 0, 0)
-"""How a judge has ended if nobody saw that."""
+"""How a judge ended if nobody saw it end."""
 KILLED = "its runner was killed before it was started"
 ENDED = "it was ended before it had answered, and it is asked only once"
 ELSEWHERE = "its answer is not on this computer, and it is asked only once"
@@ -106,7 +106,7 @@ def ask_judge(world: LocalWorld, run: LoopState, command: AskJudge) -> Happening
 
 def _problem(problem: Exception) -> Judgement:
     why = problem.message if isinstance(problem, LittleLoopsError) else str(problem)
-    return Judgement(ERROR, why or "the snapshot was cut")
+    return Judgement(ERROR, why or "the snapshot was cut short")
 
 
 def _answered(

@@ -207,7 +207,7 @@ def evidence_of(loop: FSMLoop, request: RunRequest, services: Services) -> str |
     if kept not in ("on", "off", None):
         if needs_evidence(loop) and repository_of(request.root) is not None:
             raise UsageError(
-                f"the evidence that this loop asks for cannot be recorded: {kept}",
+                f"the evidence that this loop requires cannot be recorded: {kept}",
                 "repair the repository, or run the loop with `--no-evidence`",
             )
         services.warn(f"warning: no evidence is recorded of what agents change: {kept}")
@@ -318,8 +318,8 @@ def _settle_interrupted_turns(
         found = list(interrupted_turns.settle(root, environ, run_id))
     except StorageError as error:
         services.warn(
-            "warning: a turn of an agent was interrupted, and what it changed is not known:"
-            f" {error.message}; this run starts with it; review it with `git diff`"
+            "warning: an agent's turn was interrupted, and what it changed is not known:"
+            f" {error.message}; this run starts with those changes; review them with `git diff`"
         )
         return
     for one in found:
@@ -377,8 +377,8 @@ def changed_by_cut_turn(before: StoredRun, services: Services) -> tuple[str, ...
         return changed_since_start(before.loop, before.run, before.files, services.environ)
     except StorageError as error:
         services.warn(
-            "warning: a turn of an agent was interrupted, and what it changed is not known:"
-            f" {error.message}; this run starts with it; review it with `git diff`"
+            "warning: an agent's turn was interrupted, and what it changed is not known:"
+            f" {error.message}; this run starts with those changes; review them with `git diff`"
         )
         return ()
 
@@ -659,8 +659,8 @@ def _removed(writer: RunWriter) -> StorageError:
     """Return the error for a run whose directory was removed while it was running."""
     place = os.path.relpath(writer.folder.path, writer.files.root)
     return StorageError(
-        f"`{place}` was removed while `{writer.files.name}` was running, and the run with it",
-        f"`git clean -fdx` does that, `git clean -fdx -e {place}` does not",
+        f"`{place}` was removed while `{writer.files.name}` was running, and the run's files with it",
+        f"`git clean -fdx` removes it; `git clean -fdx -e {place}` does not",
     )
 
 

@@ -94,7 +94,7 @@ if TYPE_CHECKING:
 
 SHARED_SIGNAL_WINDOW_S = 0.2
 MAX_FILLED = 4096
-"""How many characters of a filled-in action its event keeps."""
+"""How many characters of a filled-in action are kept in its event."""
 
 
 class Services(NamedTuple):
@@ -118,11 +118,11 @@ class Services(NamedTuple):
     scanner: Callable[[], Scanner] = SignalScanner
     handoff: HandoffHandler | None = None
     shares: Sequence[Share] = ()
-    """The limits of the runs above, if another run has started this one."""
+    """The limits of the enclosing runs, if another run started this one."""
     outer: Values | None = None
-    """The values of the state that has started this run, if it runs the action of that state."""
+    """The values of the state that started this run, if the run executes that state's action."""
     drive: Drive = drive
-    """The main loop; another one carries out what is decided elsewhere."""
+    """The main loop; a different one carries out decisions that are made elsewhere."""
 
 
 class LocalWorld:
@@ -304,7 +304,7 @@ class LocalWorld:
 
     def own_request(self) -> RunRequest:
         """Return what was asked of this run."""
-        assert self.request is not None, "a run that is carried out was asked for"
+        assert self.request is not None, "there is a run to carry out"
         return self.request
 
     def learn(self, environ: Mapping[str, str]) -> None:
@@ -399,7 +399,7 @@ def _agent(world: LocalWorld, run: LoopState, command: RunAgent) -> ActionEnded:
 
 
 def _admit(world: LocalWorld, run: LoopState, command: Admit) -> Happening:
-    assert world.gate is not None, "a metered run has a gate"
+    assert world.gate is not None, "only a run with a gate is metered"
     return world.gate.admit(world, run, command)
 
 
@@ -484,8 +484,8 @@ def _act(
     command: Act,
     act: Callable[[Workplace, LoopState, Act, Filled], ActionOutcome],
 ) -> ActionEnded:
-    """Run an action with `act`; one that cannot be filled in does not run, and its result has a
-    `failure`."""
+    """Run an action with `act`, after noting on disk that it starts, in case the run is killed.
+    If its values cannot be filled in, it does not run, and its result has a `failure`."""
     filled = world.filled(run, command)
     if isinstance(filled, str):
         return world.ended(ActionOutcome(Result(None, 0, failure=filled)))

@@ -63,7 +63,7 @@ PREPARED = {
     "check_log": "",
     "started_ns": 0,
 }
-"""What a relay tells each turn of a test."""
+"""The values that a relay passes to each turn in a test."""
 _NAME_OF = {kind: name for name, kind in KINDS.items()}
 
 
@@ -146,7 +146,7 @@ class GivenScript:
         state = run.current_state
         outcomes = self.given.get(state)
         if run.train is not None and run.train.resolving == name:
-            return ChildOutcome("failed", "error", message="the test says so")
+            return ChildOutcome("failed", "error", message="as the test specifies")
         if not outcomes:
             message = f"the run reaches `{state}`, but `given` has no outcome for it"
             raise NoOutcome(message, f"add `{state}: 0`, or `{state}: {{ends: max_iterations}}`")
@@ -181,7 +181,7 @@ class GivenScript:
         if said is None or said == PASS:
             return Judgement(PASS)
         if said == ERROR:
-            return Judgement(ERROR, "the test says so")
+            return Judgement(ERROR, "as the test specifies")
         return Judgement(FAIL, said.removeprefix(f"{FAIL}: "))
 
 
@@ -225,8 +225,8 @@ def _nth(outcomes: Sequence[ScriptedOutcome], index: int) -> ScriptedOutcome:
 
 
 def _used_in(log: Iterable[Entry]) -> list[tuple[str, str]]:
-    """Return the state of each outcome that a log has used up, and for a run that the state has
-    started its name."""
+    """Return which outcomes a log has used up: the state of each and, if the state started a run, the
+    name of that run."""
     place, used, resolvers = "here", list[tuple[str, str]](), set[str]()
     for entry in log:
         match entry.event:

@@ -44,7 +44,7 @@ from little_loops.trees.merged_copies import CLEAN, MergedCopy
 from little_loops.trees.python_paths import INSTALL, point_back
 
 SAID = 200
-"""How many characters of a check's last line are part of a reason."""
+"""How many characters of a check's last line are quoted in a reason."""
 
 
 def find_base(world: LocalWorld, run: LoopState, command: FindBase) -> Happening:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from little_loops.engine.gate import AgentAdmission, Permit
 
 LONGEST_START_MS = 3_600_000
-"""A turn is reserved before the snapshot that precedes it."""
+"""A turn is reserved before the snapshot that is taken before it."""
 Act = Callable[[Workplace, LoopState, RunAgent, Filled], ActionOutcome]
 
 

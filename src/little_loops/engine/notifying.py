@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 WITHIN_S = LAST_S
 SHORT_S = 1.0
-"""How long the end of a run waits for a notification that was due earlier."""
+"""How long a run that has ended waits for notifications that are still being sent."""
 
 
 class NoticeTarget(NamedTuple):
@@ -67,7 +67,7 @@ class Sending(NamedTuple):
 
 
 Report = Callable[[NoticeTarget, str], None]
-"""Takes the outcome of a notification: why it was not sent; empty if it was."""
+"""Receives the outcome of a notification: why it was not sent, or an empty string if it was."""
 
 
 class Senders:
@@ -210,7 +210,7 @@ def notifier_for(
         of_user = user_recipients(environ)
     except LittleLoopsError as error:
         of_user = ()
-        warn(f"nobody in your config file is notified: {error.message}")
+        warn(f"no one in your config file is notified: {error.message}")
     targets = targets_of((*of_user, *loop.notify), environ, warn)
     if not targets:
         return None

@@ -44,7 +44,7 @@ class PinnedStart:
         for (name, path), digest in zip(self._paths.items(), pinned, strict=False):
             if _digest(path) != digest:
                 raise StoreError(
-                    f"`{name}` of this run has changed since the run started",
+                    f"this run's `{name}` has changed since the run started",
                     "`resume --definition current` continues with the current loop file,"
                     " `run --fresh` starts again",
                 )

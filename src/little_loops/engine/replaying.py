@@ -157,7 +157,7 @@ class Gone(Exception):
 
 
 Key = tuple[str, str, int]
-"""What a command is for, the state, and for which time the run is in that state."""
+"""What a command is for, its state, and how many times the run has entered that state."""
 
 
 def replay_with(
@@ -293,7 +293,7 @@ class ReplayWorld:
         for state in (happening.from_state, answer):
             if state is not None and state not in self.loop.states:
                 raise NoAnswer(
-                    f"the recorded run was resumed in `{state}`, a state that is missing"
+                    f"the recorded run was resumed from `{state}`, but the loop has no such state"
                 )
 
     # ── the world ──────────────────────────────────────────────────────────────────────────────
@@ -402,10 +402,10 @@ class ReplayWorld:
                 raise NoAnswer(f"there is no recorded result for `{run.current_state}` ({which})")
             case FindBranches() | RunChildren() | GatherChildren():
                 here = run.current_state
-                raise NoAnswer(f"the recording has no end of the run that `{here}` starts")
+                raise NoAnswer(f"the recording does not say how the run that `{here}` starts ended")
             case AskJudge() | CollectJudge():
                 here = run.current_state
-                raise NoAnswer(f"there is no recorded answer of the judge of `{here}`")
+                raise NoAnswer(f"there is no recorded answer from the judge of `{here}`")
             case RunHook():
                 raise NoAnswer(f"there is no recorded result for the hook `{command.name}`")
             case TakeSnapshot() | RestoreProtected() | PutBack() | RestoreBest():
@@ -452,7 +452,7 @@ class ReplayWorld:
         old, new = exchange.command.job.deadline_ms, command.job.deadline_ms
         is_longer = old is not None and (new is None or new > old)
         if is_longer and result.cut_by in ("action", "loop"):
-            raise NoAnswer(f"`{here}` was cut at its timeout, and has more time now")
+            raise NoAnswer(f"`{here}` was stopped at its timeout, and has a longer one now")
         if old != new:
             result = within_deadline(command, result)
         return self._later(
@@ -501,13 +501,13 @@ class ReplayWorld:
         what = "action" if now.loop is None else "loop"
         if before is None or _work_of(before) != _work_of(now):
             self._remarks[
-                f"the {what} of `{state}` was changed; its recorded results were used"
+                f"the {what} of `{state}` has changed; its recorded results were used"
             ] = None
 
     def _remark_rules(self) -> None:
         before = self._recorded.definitions[-1].loop
         if (before.evidence, before.scope) != (self.loop.evidence, self.loop.scope):
-            self._remarks["the snapshots are those that were taken with the recorded rules"] = None
+            self._remarks["the snapshots were taken with the recorded rules"] = None
 
     def remarks(self) -> tuple[str, ...]:
         return tuple(self._remarks)

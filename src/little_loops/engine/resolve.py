@@ -46,13 +46,13 @@ if TYPE_CHECKING:
     from little_loops.runs.imported import Imported
 
 LARGE_BYTES = 1 << 20
-"""An output of at most this size is judged as text."""
+"""Output up to this size is judged as a string."""
 ARGUMENTS_BYTES = 8 << 20
-"""More than any system accepts as arguments: larger values are refused before they are read."""
+"""More than any system accepts as arguments; larger values are refused without reading them."""
 
 
 OWN = ("context", GIVEN, "env")
-"""The namespaces in which the action of a branch has values of its own."""
+"""The namespaces in which a branch's action has its own values."""
 
 
 class Filled(NamedTuple):

@@ -47,7 +47,7 @@ def place_to_resolve(world: LocalWorld, run: LoopState) -> WorktreePlace:
 def lay_out(git: Git, place: WorktreePlace, commit: str) -> None:
     """Write the files of both sides, merged, into the worktree of a branch, which is at `commit`."""
     merges = place.merges
-    assert merges is not None, "only a run that resolves a branch is asked"
+    assert merges is not None, "the run resolves a branch"
     if merges.is_begun:
         return
     unlock_index(git, place.path)  # the worktree is not created again: it has what `setup` made
@@ -62,7 +62,7 @@ def parents_of(git: Git, place: WorktreePlace) -> tuple[str, ...] | None:
     """Return the parents of the commit with the result; None if the branch has that already. Raises
     `StoreError` if a file still has conflict markers."""
     merges = place.merges
-    assert merges is not None, "only a run that resolves a branch is asked"
+    assert merges is not None, "the run resolves a branch"
     if left := tuple(path for path in merges.files if _has_markers(os.path.join(place.path, path))):
         raise StoreError(f"conflict markers are left in {listed_paths(left, len(left))}")
     head = worktrees.commit_of(git, place.path, worktrees.HEADS + place.branch)

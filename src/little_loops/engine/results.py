@@ -14,7 +14,7 @@ from little_loops.templates.render import (
 )
 
 MAX_BYTES: Final = 4096
-"""The size of one value: the parent keeps it in its event log and its state."""
+"""The maximum size of one value, because the parent keeps it in its event log and its state."""
 
 
 def fill_result(loop: FSMLoop, values: Values) -> tuple[dict[str, Any], tuple[str, ...]]:

@@ -180,7 +180,7 @@ def workplace_of(run: StoredRun, root: str) -> str:
             f"the worktree of `{run.files.name}` is gone: `{place}`",
             f"`ll-loop run {run.run.loop} --fresh` starts again"
             if run.run.fork is None
-            else "fork the other run again",
+            else "fork the original run again",
         )
     return place
 
@@ -199,11 +199,11 @@ def _refuse_without_snapshots(files: RunFiles, services: Services) -> None:
     if found.project != os.path.realpath(files.root):
         raise UsageError(
             f"the project was moved from `{found.project}` after the run had started",
-            f"move it back to resume; {again} here",
+            f"to resume it, move it back; {again} here",
         )
     if not found.is_there:
         raise UsageError(
-            f"the snapshots of this run are not in `{found.store}`",
+            f"this run's snapshots are not in `{found.store}`",
             "if they still exist, resume the run as the user who started it, with the same XDG_STATE_HOME;"
             f" {again}",
         )

@@ -63,7 +63,7 @@ MAX_USED_BYTES = 1 << 20
 SNAPSHOT_S = 600.0
 """How long one snapshot may take."""
 CLOCK_MS = 2000
-"""More than the clock of a file system lags behind, even with timestamps in whole seconds."""
+"""Longer than a file system's clock can lag behind, even with timestamps in whole seconds."""
 
 
 def evidence_for(
@@ -460,7 +460,7 @@ def _absent_targets(project: str, loop: FSMLoop) -> Iterator[str]:
 
 
 def targets_of_checks(project: str, loop: FSMLoop) -> tuple[str, ...]:
-    """Return the paths at which `make` would take a file for a finished target of a check."""
+    """Return the paths at which `make` would mistake a file for an up-to-date target of a check."""
     found: dict[str, None] = {}
     for call in make_calls(loop):
         text = ""

@@ -83,9 +83,9 @@ class ActionResult(NamedTuple):
     stderr: str
     duration_ms: int
     timed_out: bool = False
-    """It was ended at its timeout, so its exit code means nothing."""
+    """It was stopped at its timeout, so its exit code means nothing."""
     stopped: bool = False
-    """It was ended because a stop was requested; a resume runs it again."""
+    """It was stopped because a stop was requested; `resume` runs it again."""
 
 
 class ActionRunner(Protocol):
@@ -153,7 +153,7 @@ def _run_no_hook(world: RunnerWorld, run: LoopState, command: RunHook) -> HookEn
     return HookEnded(world.clock.now(), command.name, problem=why, ending=command.ending)
 
 
-NOT_STORED = "a run that a state starts has to be stored; use `PersistentExecutor`"
+NOT_STORED = "a run that a state starts must be stored; use `PersistentExecutor`"
 
 
 def _find_no_branches(world: RunnerWorld, run: LoopState, command: FindBranches) -> BranchesFound:
@@ -163,7 +163,7 @@ def _find_no_branches(world: RunnerWorld, run: LoopState, command: FindBranches)
 def _refuse_worktree(
     world: RunnerWorld, run: LoopState, command: WorktreeCommand
 ) -> WorktreeFailed:
-    why = "a run in a worktree has to be stored; use `PersistentExecutor`"
+    why = "a run in a worktree must be stored; use `PersistentExecutor`"
     return WorktreeFailed(world.clock.now(), why)
 
 
@@ -202,7 +202,7 @@ def _ignore_leftovers(world: RunnerWorld, run: LoopState, command: EndLeftovers)
 def _ask_judge(
     world: RunnerWorld, run: LoopState, command: AskJudge | CollectJudge
 ) -> JudgeAnswered:
-    why = "cannot ask a judge: this run stores no files"
+    why = "cannot run a judge: this run stores no files"
     return JudgeAnswered(world.clock.now(), Judgement(ERROR, why), Result(None, 0))
 
 
@@ -238,7 +238,7 @@ PERFORM: Performers = {
 
 
 Keep = Callable[[Job, str], dict[str, Any]]
-"""Stores an output, and returns the fields of the result."""
+"""Stores an output, and returns the fields for the result."""
 
 
 def _in_memory(_job: Job, output: str) -> dict[str, Any]:

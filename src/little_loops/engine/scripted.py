@@ -260,7 +260,7 @@ def _act(world: ScriptedWorld, run: LoopState, command: RunAction) -> ActionEnde
 def _find_branches(world: ScriptedWorld, run: LoopState, command: FindBranches) -> BranchesFound:
     """Return the branches that the current state has with the values of the script."""
     branches = world.loop.states[command.state].branches
-    assert branches is not None, "only a state with branches is asked for them"
+    assert branches is not None, "the state has branches"
     try:
         items = _items(world, run, branches)
     except (Unresolved, ValueNotANumber, TemplateError) as problem:

@@ -21,7 +21,7 @@ from little_loops.fsm.timestamps import Moment
 from little_loops.trees.patterns import Patterns
 
 Files = Mapping[str, int]
-"""The paths that were changed, each with the number of the change that was its last."""
+"""The paths that were changed, each with the number of its last change."""
 NO_FILES: Files = {}
 
 

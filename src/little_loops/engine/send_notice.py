@@ -34,7 +34,7 @@ WITHIN_S = 10.0
 CONNECT_S = 2.5
 PAUSE_S = 0.5
 TRY_AGAIN = (429, 500, 503)
-"""Answers after which a message has not been accepted, and may be later."""
+"""HTTP statuses that mean that a message was not accepted now but may be later."""
 
 
 class NotSent(Exception):
@@ -106,7 +106,7 @@ def post(request: Request, until: float) -> None:
     except OSError as error:
         raise NotSent(f"no answer: {_why(error)}") from None
     except (HTTPException, ValueError):  # their texts may contain the address
-        raise NotSent("the answer is not valid HTTP, or the address is not") from None
+        raise NotSent("the response or the address is not valid") from None
 
 
 def _why(reason: object) -> str:

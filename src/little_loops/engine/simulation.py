@@ -41,7 +41,7 @@ from little_loops.fsm.waits import to_ms
 from little_loops.records import NamedTuple
 
 NEVER_JUDGED = "${loop.name}"
-"""A source that is not the result of a state: a decision state then asks for its verdict."""
+"""A source other than a state's result: a decision state then asks for its verdict."""
 
 
 class StateOdds(NamedTuple):
@@ -57,7 +57,7 @@ class StateOdds(NamedTuple):
 
 Odds = Mapping[str, StateOdds]
 WORKS = StateOdds({PASS: 1.0})
-"""For the action of a terminal state, whose verdict decides nothing."""
+"""For a terminal state's action, whose verdict decides nothing."""
 
 
 class SimulatedRun(NamedTuple):
@@ -240,7 +240,7 @@ ENDING_OF_VERDICT = {
     ERROR: ("failed", "error"),
     TIMEOUT: ("failed", "loop_timeout"),
 }
-"""How a run of another loop ends, for each verdict that it can give."""
+"""How another loop's run ends, for each verdict that it can give."""
 
 
 def _result(command: RunAction, verdict: str, took_ms: int, cost: float) -> Result:

@@ -45,7 +45,7 @@ def read_cap(values: Mapping[str, Any], path: str) -> int | None:
         return None
     found = _SIZE.fullmatch(str(values[TREES]))
     if found is None:
-        raise UsageError(f"`{path}`: `{TREES}` is not a size", "write for example `trees: 500MB`")
+        raise UsageError(f"`{path}`: `{TREES}` is not a size", "write, for example, `trees: 500MB`")
     return round(float(found[1]) * UNITS[found[2]])
 
 

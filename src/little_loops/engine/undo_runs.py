@@ -44,7 +44,7 @@ def undoing(
 def _recorded(name: str, entries: Sequence[Entry]) -> Recorded:
     """Return what the run has recorded, from its events."""
     latest, last = latest_tree(entries), entries[-1]
-    assert latest.tree is not None, "a run without a snapshot is not undone"
+    assert latest.tree is not None, "a run without a snapshot cannot be undone"
     return Recorded(name, last.run, last.seq, latest.tree.project, latest.is_current)
 
 

@@ -122,7 +122,7 @@ def choose_place(
         repository = locate(git, origin)
         if repository is None:
             raise UsageError(
-                "a worktree needs a git repository", "run `git init` and commit something first"
+                "a worktree needs a git repository", "run `git init`, and commit something first"
             )
         branch = _free_branch(git, origin, f"ll/{_part(loop)}/{run}/{_part(name)}")
         path = worktrees.place_of(root, f"{run}-{branch.rpartition('/')[2]}", environ)
@@ -164,7 +164,7 @@ def variables(worktree: Worktree | None, place: WorktreePlace | None) -> dict[st
 def attempt(
     world: LocalWorld, do: Callable[[], Happening], ended: LeftoversEnded | None = None
 ) -> Happening:
-    """Carry out work with git. A failure is what happened, and so is a stop."""
+    """Do work with git. A failure or a stop is returned as a happening, not raised."""
     try:
         return do()
     except Interrupted as cut:
@@ -294,7 +294,7 @@ def problem_of(ended: process.Ended | process.CannotStart, tail: Tail) -> str:
     if isinstance(ended, process.CannotStart):
         return ended.reason
     if ended.cut_by == "deadline":
-        return "took longer than the loop may run"
+        return "took longer than the loop's timeout"
     return exit_problem(ended.exit_code, ended.signal, tail.last_line)
 
 

@@ -35,7 +35,7 @@ class Address(NamedTuple):
         target, _, namespace = rest.partition("/")
         if scheme != "temporal" or not found or not target:
             raise UsageError(
-                f"`{text}` is not the address of a fleet", "write `temporal://host:7233/namespace`"
+                f"`{text}` is not a fleet's address", "write `temporal://host:7233/namespace`"
             )
         return cls(target, namespace or "default")
 

@@ -22,7 +22,7 @@ from little_loops.light_typing import Any
 from little_loops.records import NamedTuple
 
 SHOWN = 100
-"""How much of an action a refusal shows."""
+"""How much of an action is shown in a refusal."""
 
 
 class Consent(NamedTuple):

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from little_loops.errors import LittleLoopsError
 
 GIT_S = 600.0
-"""How long git may take for one command, which may fetch or push a whole repository."""
+"""How long one git command may take; it may fetch or push a whole repository."""
 SAFE = (
     *("-c", "core.hooksPath=/dev/null"),
     *("-c", "core.fsmonitor=false"),

@@ -16,11 +16,11 @@ PERFORM = "perform"
 INTERRUPT = "interrupt"
 RELEASE = "release"
 LOST = "lost"
-"""The type of the error of a worker that does not hold the workspace."""
+"""The error type for a worker that does not hold the workspace."""
 REFUSED = "refused"
-"""The type of the error of a worker that may not run the repository."""
+"""The error type for a worker that is not allowed to run the repository."""
 CLAIM_QUEUE = "ll-claims"
-"""All workers listen to it: whoever is free takes the next run."""
+"""All workers listen on it; any free one takes the next run."""
 
 SCP_ADDRESS = re.compile(r"(?:[\w.-]+@)?(?P<host>[\w.-]+):(?P<path>(?!//).*)")
 

@@ -30,7 +30,7 @@ from little_loops.system.files import Folder
 from little_loops.system.user_state import cache_home
 
 MOST_BYTES = 10 << 20
-"""A larger output stays on its worker; people see its end."""
+"""A larger output stays on its worker; only its end is shown."""
 
 
 class OutputStore:

@@ -14,7 +14,7 @@ def why_not(loop: FSMLoop) -> tuple[str, str] | None:
         )
     if loop.worktree is not None and loop.worktree.merge in (None, "none"):
         return (
-            "a run on a fleet has a clone of its own, in which a `worktree` would stay behind",
+            "a run on a fleet has its own clone, and a `worktree` would be left behind there",
             "leave out `worktree`: the work is pushed as a branch anyway",
         )
     return None

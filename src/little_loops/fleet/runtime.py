@@ -50,7 +50,7 @@ QUERIES = 15
 MOST_LISTED = 100
 NO_ANSWER = (RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED, RPCStatusCode.UNAVAILABLE)
 DECIDE = timedelta(seconds=4)
-"""How long a worker may take to decide; one that is suspended gets no more."""
+"""How long a worker may take to decide, even one that is suspended."""
 Answered = TypeVar("Answered")
 
 

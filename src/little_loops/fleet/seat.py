@@ -87,11 +87,11 @@ ACTIONS = (
     CheckMerged,
     PrepareWorktree,
 )
-"""After one of these, the workflow is asked how to continue."""
+"""After one of these, the workflow decides how to continue."""
 BEGIN_ORDERS = (*ACTIONS, Wait, Finish)
-"""Before one of these, too: whoever looks sees what the run is doing, not what it did before."""
+"""Also before one of these, so that `status` shows what the run is doing, not what it did before."""
 ALONE_S = 1.2
-"""How long the action gets to end after the worker is gone, before it is killed."""
+"""How long the action has to end after the worker is gone, before it is killed."""
 
 
 class FilledTexts(Observer):

@@ -40,16 +40,16 @@ from little_loops.fsm.waits import left_ms
 ONCE = RetryPolicy(maximum_attempts=1)
 NO_LIMIT = timedelta(days=365)
 AGREED = timedelta(seconds=5)
-"""How long a worker may take to agree; one that is suspended gets no more."""
+"""How long a worker may take to agree, even one that is suspended."""
 SAME_WORKER = timedelta(seconds=2)
 SOON = timedelta(seconds=10)
 LONGEST_PAUSE_S = 30
 CARRIED = ("held", "asked", "happenings", "notes", "signal", "records")
-"""What only an execution that continues another one without a pause is given."""
+"""The arguments that only an execution that continues another one without a pause gets."""
 FINISHED = ("completed", "stopped")
-"""Nothing of such a run can be continued, so its workspace may go."""
+"""Such a run cannot be continued, so its workspace can be removed."""
 MOST_BYTES = 1 << 20
-"""How much a query returns at once."""
+"""How much one query returns."""
 
 
 class Lost(Exception):

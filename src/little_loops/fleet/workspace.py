@@ -24,7 +24,7 @@ from little_loops.records import NamedTuple
 MAX_FILE_BYTES = 10 << 20
 NEVER_PUSHED = (".env*", "*.pem", "id_*")
 NOT_OF_THE_RUN = ("live.*", "bin", "mail")
-"""Files of the run that nobody else needs."""
+"""Files of the run that no other machine needs."""
 OWN_FILES = "\n/**/.loops/.gitignore\n/.loops/.gitignore\n"
 """Files that a run adds to a project that has none yet; tracked ones are not affected."""
 NOTE = ".checkpoint.json"

@@ -56,7 +56,7 @@ def queue(builder: StepBuilder, queued: Queued) -> Command:
     """Record what the turn waits for. Return the request again, now as one that waits."""
     builder.note(AgentWait(builder.run.current_state, queued.wait_for, queued.reason))
     due = admission_due(builder)
-    assert due is not None, "only a turn that asked is queued"
+    assert due is not None, "only a turn that asked for a slot is queued"
     return due._replace(waits=True)
 
 

@@ -138,7 +138,7 @@ def evolve_best(best: Best, event: KeepBest) -> Best:
                 stalled=event.stalled, voids=0, changing=False, weighed=weighed, not_kept=None
             )
         case "put_back":
-            assert best.value is not None, "a change is put back to a tree that was measured"
+            assert best.value is not None, "a change is only reverted to a tree that was measured"
             not_kept = NotKept(best.value, event.value)
             return best._replace(
                 stalled=event.stalled, voids=0, undo=True, weighed=weighed, not_kept=not_kept

@@ -34,7 +34,7 @@ from little_loops.templates.splice import as_text
 MOST_BRANCHES: Final = 1_000
 LONGEST_NAME: Final = 80
 RESERVED: Final = ("index", "name", "conflict")
-"""Names that `as` and the keys of a matrix cannot have: `branch` has values of these names."""
+"""Names that cannot be used for `as` or as keys of a matrix, because `branch` already has values with these names."""
 DONE: Final = "done"
 FAILED: Final = "failed"
 _UNSAFE = r"[^A-Za-z0-9._-]"
@@ -172,7 +172,7 @@ def report_of(report: BranchReport) -> dict[str, Any]:
 def _reason(ended: str, outcome: ChildOutcome) -> str:
     """Return why a branch ended as it did; that of a terminal state is which one."""
     if ended == "stopped":
-        return "not needed any more"
+        return "no longer needed"
     if outcome.reason == "terminal":
         return outcome.final_state
     return outcome.message or outcome.reason
@@ -185,7 +185,7 @@ def branch_step(state: StateConfig, name: str, item: Any) -> StateConfig:
     """Return what a branch runs, as a state with an action or a loop; the limits of the state apply
     unless the branch has its own."""
     branches = state.branches
-    assert branches is not None, "only a state with branches has them"
+    assert branches is not None, "the state has branches"
     if not branches.named:
         variable = host_variable(state)
         who = item[variable] if branches.matrix and variable is not None else item

@@ -16,7 +16,7 @@ MOST_USD: Final = 1e6
 MOST: Final = 100_000
 HOUR_MS: Final = 3_600_000
 ROUNDING_USD: Final = 1e-9
-"""Sums of amounts like 0.1 are not exact."""
+"""Sums of amounts such as 0.1 are not exact."""
 
 
 class Budget(NamedTuple):
@@ -185,7 +185,7 @@ def _launches(limited: Limited, calendar: Calendar) -> Deny | None:
     if len(starts) < most:
         return None
     count = "1 agent has" if len(starts) == 1 else f"{len(starts)} agents have"
-    reason = f"{count} started in the last hour{limited.whose}, and {most} may"
+    reason = f"{count} started in the last hour{limited.whose}; the limit is {most}"
     return Deny("launches", reason, starts[-most] + HOUR_MS)
 
 

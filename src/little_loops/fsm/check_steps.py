@@ -148,7 +148,7 @@ def end_stalled(builder: StepBuilder, judgement: Judgement, judged: Judgement) -
         find_transition(builder.loop, builder.run, judged.verdict),
         builder.run.current_state,
     )
-    assert transition is not None, "the check has failed before, and that led somewhere"
+    assert transition is not None, "the check has failed before, and the failure had a transition"
     to = here if transition.target == CURRENT else transition.target
     builder.note(TransitionTaken(here, to, transition.reason, transition.target == CURRENT))
     return EndLeftovers(endings.failed(STALLED, judgement.reason))

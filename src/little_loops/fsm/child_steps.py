@@ -45,9 +45,9 @@ from little_loops.fsm.step_builder import StepBuilder
 from little_loops.fsm.worktree_steps import base_due, merge_due
 
 ASKED = "stop"
-"""The cause of an interruption that somebody asked for, so that `on_interrupt` applies."""
+"""The cause of an interruption that was requested, so that `on_interrupt` applies."""
 LEAST_COUNTED_USD = 5e-7
-"""A smaller difference is one of rounding: costs are kept to six digits."""
+"""A smaller difference is a rounding error: costs are rounded to six decimals."""
 
 
 def rule_of(state: StateConfig) -> JoinRule:
@@ -86,7 +86,7 @@ def start_branches(builder: StepBuilder, names: tuple[str, ...]) -> Command:
 def _announce(builder: StepBuilder, names: tuple[str, ...], *, several: bool = False) -> None:
     """Record that the state starts new children."""
     run, state = builder.run, builder.state
-    assert state.action is not None, "a state that starts runs has a text for them"
+    assert state.action is not None, "a state that starts runs has a definition for them"
     attempt = run.attempt + 1
     builder.note(
         ActionStart(
@@ -143,7 +143,7 @@ def _width(rule: JoinRule, children: Children) -> int:
 def ended(builder: StepBuilder, happening: ChildEnded) -> Command:
     """Record the end of a child, and what it used. Return what follows."""
     children = builder.run.children
-    assert children is not None, "only a state with children hears of their ends"
+    assert children is not None, "only a state with children is notified when they end"
     outcome, name = happening.outcome, happening.child
     meaning = _meaning(children, name, outcome)
     note_used(builder, name, Counted(outcome.tokens, outcome.cost_usd, outcome.turns))
@@ -181,7 +181,7 @@ class _Meaning:
 
 def _meaning(children: Children, name: str, outcome: ChildOutcome) -> _Meaning:
     """Return what the end of a child means, given what is happening to the others. Once the verdict
-    is known, one that has not come to its end is not needed any more, unless it resolves a branch."""
+    is known, one that has not come to its end is no longer needed, unless it resolves a branch."""
     is_crash = outcome.status == CRASHED
     meant = outcome_of_ending(outcome.status, outcome.reason)
     is_needed = children.verdict is None or name not in children.names
@@ -235,7 +235,7 @@ def _settle(builder: StepBuilder, decided: Judgement | None) -> Command:
     if children.verdict is not None:
         decided = Judgement(children.verdict, _last_count(builder, children))
     if decided is None:
-        assert children.pause is not None, "what neither runs nor has ended is paused"
+        assert children.pause is not None, "a child that is neither running nor ended is paused"
         return _stop(builder, children.pause)
     due = merge_due(builder, children, decided)
     if isinstance(due, Judgement):
@@ -263,7 +263,7 @@ def _stop_beside(children: Children) -> RunChildren | None:
 def halt(builder: StepBuilder, why: Halt) -> None:
     """Record that the children stop, because the run does."""
     children = builder.run.children
-    assert children is not None, "only a run with children stops them"
+    assert children is not None, "only a run with children can stop them"
     if children.halt is None:
         builder.note(ChildrenHalted(children.state, why))
 

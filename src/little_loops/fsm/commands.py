@@ -80,9 +80,9 @@ class RunAgent(NamedTuple):
     restored: tuple[str, ...] = ()
     """Protected paths that an agent changed and the run restored."""
     notes: tuple[str, ...] = ()
-    """What people told the run, and why a judge did not confirm a pass; for this agent."""
+    """Notes from people, and why a judge did not confirm a pass, for this agent."""
     not_kept: NotKept | None = None
-    """The change that was put back because it was not better."""
+    """The change that was reverted because it was not better."""
 
 
 class Admit(NamedTuple):
@@ -158,7 +158,7 @@ class RunChildren(NamedTuple):
     deadline_ms: int | None = None
     is_last: bool = False
     width: int = 1
-    """How many of them may still run at once; each may use its share of what is left of a cost limit."""
+    """How many of them may still run at once; each may use its share of the rest of a cost limit."""
 
 
 class GatherChildren(NamedTuple):
@@ -288,7 +288,7 @@ class Judge(NamedTuple):
     of: str | None
     memory: Metric | None = None
     samples: tuple[float, ...] = ()
-    """Earlier measurements; the median of them and this one is judged."""
+    """Earlier measurements; the median of these and this one is judged."""
 
 
 class Wait(NamedTuple):

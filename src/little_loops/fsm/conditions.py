@@ -112,8 +112,8 @@ class Observation(NamedTuple):
 
 
 Sources = Mapping[str, Observation]
-"""The observation for each `source` inside a condition; a source that is missing here changes
-nothing."""
+"""The observation for each `source` inside a condition; a source that is not here has no
+effect."""
 NO_SOURCES: Sources = MappingProxyType({})
 
 OutputCondition = OutputContains | OutputJson | OutputNumeric | Convergence | VerdictWords

@@ -40,7 +40,7 @@ class EndingKind(NamedTuple):
     exit_code: int
     resume: Resume
     is_final: bool = False
-    """The run's last state is finished, so nothing can be continued in it."""
+    """The run's last state has finished, so there is nothing to continue."""
 
 
 _ROWS: Final = (
@@ -100,7 +100,7 @@ ENDINGS: Final[Mapping[tuple[str, str], EndingKind]] = {
 REDO: Final = tuple(
     row.reason for row in _ROWS if row.status == "failed" and row.resume == "same state"
 )
-"""Failures after which a resume runs the failed state again."""
+"""Failures after which `resume` runs the failed state again."""
 
 
 def _ending(status: str, reason: str, message: str = "") -> Ending:
@@ -156,8 +156,8 @@ def is_gate(status: str, reason: str | None) -> bool:
 NOTHING_TO_RESUME: Final = {
     ("completed", "terminal"): "it completed in state `{state}`",
     ("failed", "terminal"): "it ended in the failure state `{state}`",
-    ("failed", "handoff"): "its handoff ended it (`on_handoff: terminate`)",
-    ("stopped", "stop_signal"): "an action asked it to stop",
+    ("failed", "handoff"): "it ended at a handoff (`on_handoff: terminate`)",
+    ("stopped", "stop_signal"): "an action told it to stop",
 }
 
 

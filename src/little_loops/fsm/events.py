@@ -833,7 +833,7 @@ KINDS: dict[str, type[Event]] = {
 }
 """The names of the event kinds in the log."""
 HOOK_KINDS = tuple(name for name in KINDS if name != "hook")
-"""The kinds that a hook can be for; one for `hook` itself would never end."""
+"""The kinds that a hook can run for; a hook for `hook` itself would never end."""
 FINAL_EVENTS = tuple(FINAL_KINDS)
 
 

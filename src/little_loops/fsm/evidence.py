@@ -55,7 +55,7 @@ from little_loops.templates.render import TemplateError, Unresolved
 
 PASSED = (PASS, TARGET)
 NOT_PASSED = (FAIL, PROGRESS, STALL)
-"""Verdicts that say something about a tree; errors and timeouts do not."""
+"""Verdicts that tell something about a tree; errors and timeouts do not."""
 DEFAULT_STALL_AFTER = {"goal": 3, "invariants": 3, "convergence": 3}
 """The default of `stall_after` by paradigm; 0 for the others."""
 MAX_UNSETTLED = 3
@@ -414,7 +414,7 @@ def apply_check_rules(loop: FSMLoop, run: LoopState, judgement: Judgement) -> Ju
     """Return the verdict of the current shell check, given its earlier results on this tree, or the
     check to rerun. Its latest result must be recorded."""
     trees, name = trees_of(run), run.current_state
-    assert trees is not None, "only a run with evidence weighs it"
+    assert trees is not None, "check rules apply only to a run with evidence turned on"
     record = trees.checks[name]
     if trees.place == "clean":
         return _weigh_clean(judgement)

@@ -287,7 +287,7 @@ def _with_interrupted_children(run: LoopState) -> LoopState:
     """Return the run with its children interrupted."""
     from little_loops.fsm.evolve_children import interrupted_children  # few runs have children
 
-    assert run.children is not None, "only a run with children has some to interrupt"
+    assert run.children is not None, "only a run with children has any to interrupt"
     return run._replace(children=interrupted_children(run.children))
 
 
@@ -368,7 +368,7 @@ def _ruling(run: LoopState, event: JudgeStart | JudgeComplete) -> LoopState:
     if isinstance(event, JudgeStart):
         ruling = Ruling(event.step, event.attempt, event.number, errors, question=event.question)
         return run._replace(ruling=ruling, session_id=event.session_id, wait=None)
-    assert before is not None, "a judge that answers was asked"
+    assert before is not None, "only a judge that is running can answer"
     errors += event.verdict in ("error", "lost")
     answer = before._replace(errors=errors, verdict=event.verdict, reason=event.reason)
     veto = Veto(event.state, event.reason) if event.verdict == FAIL else None

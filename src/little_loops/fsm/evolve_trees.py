@@ -160,7 +160,7 @@ def _others_begin(trees: Trees, event: HookRun | ChildStart) -> Trees:
 def _hook_run(trees: Trees, event: HookRun) -> Trees:
     """A hook may change protected files, like a shell action, and is named if it does.
 
-    Changes that no snapshot has shown yet stay those of whoever made them. After an action, its own
+    Changes that are not in a snapshot yet are still attributed to whoever made them. After an action, its own
     snapshot stays the latest: what it proves does not include what the hook did. What is done before
     an action is part of the change that the action makes.
     """
@@ -304,7 +304,7 @@ def _apply_finding(trees: Trees, event: Tampered | OutOfScope | Restored | Refer
 
 def _strayed(event: OutOfScope) -> Finding:
     paths = listed_paths(event.paths, event.files)
-    changed = f"files of the original project changed: {paths}"
+    changed = f"files in the original project changed: {paths}"
     return Finding(OUT_OF_SCOPE, f"while agents worked in worktrees, {changed}")
 
 

@@ -22,7 +22,7 @@ PREVIEW_CHARS = 200
 NUMERAL_CHARS = 1000
 LARGEST = sys.float_info.max
 EXACT_BELOW = 1 << 53
-"""From here on, a double, the only number type of jq, cannot represent every integer."""
+"""From here on, a double (jq's only number type) cannot represent every integer."""
 
 # Not compiled here: `re` compiles and caches them on first use, and start-up stays fast.
 _NUMERAL = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"

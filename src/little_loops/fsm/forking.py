@@ -16,7 +16,7 @@ from little_loops.fsm.state import LoopState
 from little_loops.light_typing import Any
 
 FINISHED = ("moving", "judged")
-"""The phases in which the step itself is over."""
+"""The phases in which the step itself has ended."""
 
 
 def events_until(entries: Iterable[Entry], step: int) -> list[Entry]:

@@ -21,19 +21,19 @@ from little_loops.fsm.timestamps import timestamp
 from little_loops.light_typing import Any, Literal
 
 Point = Literal["start", "entry", "exit", "end"]
-"""Where hooks run: a process starts or resumes the run, a state is entered, its verdict is known,
-the process ends or pauses the run."""
+"""When hooks run: when a process starts or resumes the run, when a state is entered, when its
+verdict is known, and when the process ends or pauses the run."""
 HOOKS_AT: dict[Point, tuple[str, ...]] = {
     "start": ("before_run",),
     "entry": ("before_state", "before"),
     "exit": ("after", "after_state"),
     "end": ("after_run",),
 }
-"""The hooks at each point, in order: those of a state are inside those of the loop."""
+"""The hooks at each point, in order: a state's hooks run between the loop's."""
 REQUIRED = ("before_run", "before_state", "before")
-"""The hooks whose failure prevents what follows, unless they say otherwise."""
+"""The hooks whose failure prevents what follows, unless they set `required`."""
 HAS_RUN = ("judging", "judged")
-"""The phases in which the action of the state has ended."""
+"""The phases in which the state's action has ended."""
 
 
 def hook_due(

@@ -17,15 +17,15 @@ from little_loops.light_typing import Final, Literal
 from little_loops.records import NamedTuple
 
 CRASHED: Final = "crashed"
-"""The status of a child whose process ended without recording an ending."""
+"""The status of a child whose process ended without recording how."""
 ENDED: Final[tuple[Stage, ...]] = ("pass", "fail", "error", "timeout", "stopped")
-"""Stages of a child that is over. `stopped`: it was not needed any more."""
+"""Stages of a child that has ended. `stopped`: it was no longer needed."""
 PAUSED: Final[tuple[Stage, ...]] = ("paused", "review")
-"""Stages of a child that waits for somebody. `review`: at a gate."""
+"""Stages of a child that is waiting for a person. `review`: at a gate."""
 UNDECIDED: Final[tuple[Stage, ...]] = ("interrupted", *PAUSED)
-"""Stages of a child that does not run and is not over."""
+"""Stages of a child that is not running and has not ended."""
 TO_START: Final[tuple[Stage, ...]] = ("waiting", "interrupted", "resumed")
-"""Stages of a child that can begin or continue. `resumed`: it had paused."""
+"""Stages of a child that can start or continue. `resumed`: it was paused."""
 
 Outcome = Literal["pass", "fail", "error", "timeout", "paused", "review", "fatal", "interrupted"]
 
@@ -58,7 +58,7 @@ OUTCOME_OF_ENDING: Final[dict[tuple[str, str], Outcome]] = {
     ("needs_review", "budget"): "paused",
     ("interrupted", "signal"): "interrupted",
 }
-"""What the ending of a child, its status and reason, means for the state that started it."""
+"""What a child's ending (status and reason) means for the state that started it."""
 
 
 def outcome_of_ending(status: str, reason: str) -> Outcome:

@@ -1,4 +1,4 @@
-"""The limits of a run, as an ordered tuple of guards that are checked before an action starts.
+"""Limits that are checked before an action starts, as an ordered tuple of guards.
 
 A limit on agents prevents another agent action, but not the check that judges their work.
 """
@@ -28,7 +28,7 @@ def time_left_ms(loop: FSMLoop, run: LoopState, at: Moment) -> int | None:
 
 def wait_for(loop: FSMLoop, run: LoopState, at: Moment) -> Wait:
     """Return the command for the run's current wait, at most until the loop's timeout."""
-    assert run.wait is not None, "a waiting run knows until when"
+    assert run.wait is not None, "a waiting run has an end of its wait"
     left = time_left_ms(loop, run, at)
     return Wait(run.wait, None if left is None else at.ran_ms + left)
 
@@ -86,7 +86,7 @@ def _cost(loop: FSMLoop, run: LoopState, at: Moment, state: StateConfig) -> Endi
     left = cost_left_usd(loop, run)
     if left is None or left > 0 or not _is_agents(state, run):
         return None
-    spent = f"the agents have used ${_spent_usd(run):g} of ${cost_allowed_usd(loop, run):g}"
+    spent = f"agents have used ${_spent_usd(run):g} of ${cost_allowed_usd(loop, run):g}"
     guessed = sum(spent.estimated_usd for spent in run.costs.values())
     return endings.failed(
         "max_cost", f"{spent}, ${guessed:g} of it estimated" if guessed else spent
@@ -102,7 +102,7 @@ def _tokens(loop: FSMLoop, run: LoopState, at: Moment, state: StateConfig) -> En
     used = sum(spent.tokens for spent in run.costs.values())
     if used < allowed or not _is_agents(state, run):
         return None
-    return endings.failed("max_tokens", f"the agents have used {used} of {allowed} tokens")
+    return endings.failed("max_tokens", f"agents have used {used} of {allowed} tokens")
 
 
 def _is_agents(state: StateConfig, run: LoopState) -> bool:

@@ -148,7 +148,7 @@ if TYPE_CHECKING:
     from little_loops.fsm.record_trees import Look
 
 ENGINE_SIGNALS = tuple(SIGNALS.values())
-"""Signals with an effect; signals of a user's own patterns are recorded and change nothing."""
+"""Signals with an effect; those from a user's own patterns are recorded and change nothing."""
 
 
 class Step(NamedTuple):
@@ -267,7 +267,7 @@ def _start(builder: StepBuilder) -> Command:
 def _arrive(builder: StepBuilder) -> Command:
     """Enter the next state, unless a limit or a wait comes first."""
     move = builder.run.move
-    assert move is not None, "a moving run is headed somewhere"
+    assert move is not None, "a run between states has a next state"
     if is_used_up(builder.loop, builder.run, move):
         if may_judge(builder.loop, builder.run, move):
             return _enter(builder, at_limit=True)
@@ -305,7 +305,7 @@ def _note_retry_wait(builder: StepBuilder) -> None:
 def _enter(builder: StepBuilder, *, at_limit: bool = False) -> Command:
     """Enter the state that the run is moving to, unless a limit or a missing proof prevents it."""
     run, move = builder.run, builder.run.move
-    assert move is not None, "a moving run is headed somewhere"
+    assert move is not None, "a run between states has a next state"
     if (ending := exceeded(builder.loop, run, builder.at, move.target)) is not None:
         return _end_at_limit(builder, ending, move.target)
     if (due := before_success(builder)) is not None:
@@ -601,7 +601,7 @@ def _finish_state(builder: StepBuilder) -> Command:
 def _handle_signal_line(builder: StepBuilder) -> Command:
     """Hand off, stop, or continue as with an error, as the action's signal line requires."""
     line = builder.run.signal_line
-    assert line is not None, "there is a signal line to obey"
+    assert line is not None, "there is a signal line to act on"
     match line.type:
         case "handoff":
             from little_loops.fsm.handoffs import hand_off  # most actions hand nothing off
@@ -613,7 +613,7 @@ def _handle_signal_line(builder: StepBuilder) -> Command:
             why = line.payload or "the action printed FATAL_ERROR"
             return _route(builder, Judgement(ERROR, why))
         case other:
-            raise AssertionError(f"the machine does nothing about the signal `{other}`")
+            raise AssertionError(f"the machine does not act on the signal `{other}`")
 
 
 def _judge_or_ask(builder: StepBuilder, judged: Judgement | Judge) -> Command:
@@ -798,7 +798,7 @@ def _after_wait(builder: StepBuilder) -> Command:
     run = builder.run
     if run.phase == "moving":
         return _enter(builder)
-    assert run.wait is not None, "a wait that is over was one"
+    assert run.wait is not None, "only a waiting run can finish waiting"
     if run.phase == "judged":
         return _route_judged(builder)
     if (ending := exceeded(builder.loop, run, builder.at, run.current_state)) is not None:

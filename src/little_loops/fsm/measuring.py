@@ -131,7 +131,7 @@ def _measured(
     assert trees is not None, "only a run with evidence measures trees"
     if decision not in ("start", "kept"):
         best = trees.best
-        assert best is not None, "nothing is put back before a best tree is known"
+        assert best is not None, "nothing is restored before a best tree is known"
         event = _put_aside(builder, decision, best)
         reason = judged.reason if judged.value is None else ""
         return event._replace(value=judged.value, stalled=best.stalled + 1, reason=reason)
@@ -181,7 +181,7 @@ def restore_best(trees: Trees, ending: Ending | None = None) -> RestoreBest | No
     best = trees.best
     if best is None or not best.undo:
         return None
-    assert best.project is not None, "a change is put back to a tree that was measured"
+    assert best.project is not None, "a change is only reverted to a tree that was measured"
     return RestoreBest(best.project, trees.reference, ending)
 
 

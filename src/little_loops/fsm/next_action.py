@@ -76,7 +76,7 @@ def _command(action: Action, job: Job, loop: FSMLoop, run: LoopState) -> RunActi
         case Builtin():
             return RunBuiltin(job, action.name)
         case Loop():
-            raise AssertionError("a state that starts runs has no action of its own")
+            raise AssertionError("a state that starts runs has no action itself")
         case _:
             assert_never(action)
 
@@ -165,7 +165,7 @@ def _spliced(value: Any, context: Mapping[str, Any]) -> Any:
 
 def _shown(action: str, others: Iterable[Any], loop: FSMLoop, run: LoopState, at: Moment) -> str:
     """Return the text of the next attempt's action for events. Raises `Unresolved` if any of the texts refers to a
-    missing value, so that the action is not announced. That of a branch refers to values of the run
+    missing value, so that the action is not announced. A branch's action refers to values of the run
     that started it, which only the engine knows."""
     texts = [text for text in (action, *others) if isinstance(text, str) and "${" in text]
     if not texts:  # the usual case; looking values up would take a fifth of a decision

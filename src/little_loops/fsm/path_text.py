@@ -10,7 +10,7 @@ from collections.abc import Sequence
 LONGEST = 100
 SHOWN = 3
 UNDECODABLE = range(0xDC80, 0xDD00)
-"""What `os.fsdecode` makes of bytes that are not UTF-8."""
+"""The characters that `os.fsdecode` uses for bytes that are not UTF-8."""
 
 
 def path_text(path: str) -> str:

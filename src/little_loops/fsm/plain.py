@@ -23,9 +23,9 @@ from little_loops.records import NamedTuple
 Field = TypeVar("Field")
 Record = TypeVar("Record")
 
-Written = Annotated[Field, "written even where it is the default"]
-Inline = Annotated[Field, "a record; its fields are written among those of the record around it"]
-Masked = Annotated[Field, "text from outside: secrets in it are masked before it is written"]
+Written = Annotated[Field, "written even if it has the default value"]
+Inline = Annotated[Field, "a record whose fields are written among those of the enclosing record"]
+Masked = Annotated[Field, "text from outside, in which secrets are masked before it is written"]
 
 SCALARS = frozenset((NoneType, str, int, float, bool))
 MAX_SHOWN = 60

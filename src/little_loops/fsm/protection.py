@@ -17,8 +17,8 @@ from little_loops.fsm.makefiles import SEARCHED, included_by, is_makefile, recip
 from little_loops.fsm.schema import FSMLoop, StateConfig
 from little_loops.fsm.scope import normalise
 from little_loops.fsm.tool_files import (
-    CONFIG_FILES,
     PACKAGE_JSON,
+    PROTECTED_CONFIG,
     RUN_TOOLS,
     WATCHED_FILES,
     ConfigFiles,
@@ -36,16 +36,22 @@ from little_loops.templates.splice import spliced
 LOOPS = ".loops"
 MODULE, PACKAGE = ".py", "__init__.py"
 BESIDE = (MODULE, ".js", ".mjs", ".cjs", ".ts")
-"""How files end that Python or Node.js loads instead of the directory of that name."""
+"""Suffixes of files that Python or Node.js would load instead of the directory of that name."""
 DATA_BESIDE = ".json"
-"""`node test` loads `test.json`, too, and does nothing; elsewhere that is mostly data."""
+"""`node test` also loads `test.json` and does nothing; for other names, such files are mostly data."""
 TEST_NAMES = frozenset({"test", "tests", "spec", "__tests__", "e2e"})
 _MAKE = frozenset({"make", "gmake"})
 _RUNS_FILES = frozenset({"node", "ruby", "php", "deno", "bun", "tsx", "ts-node", "zsh", "ksh"})
 """Interpreters that the shell reader does not know; their first operand is a file."""
 _TAKES_NAMES = frozenset(
     {
-        *CONFIG_FILES,
+        *_MAKE,
+        *RUN_TOOLS,
+        "tox",
+        "nox",
+        "cargo",
+        "just",
+        "rake",
         "go",
         "mvn",
         "gradle",
@@ -55,7 +61,7 @@ _TAKES_NAMES = frozenset(
         "swift",
     }
 )
-"""Programs for which a bare `test` is a command, not a directory."""
+"""Programs for which the word `test` is a subcommand, not a directory."""
 _RUN_THE_REST = {"uv": "run", "poetry": "run", "pipenv": "run", "hatch": "run", "pdm": "run"}
 
 
@@ -65,7 +71,7 @@ def protected_by(loop: FSMLoop, file: str | None = None) -> tuple[str, ...]:
     if loop.evidence.protect is not None:
         return (*loop.evidence.protect, *_imported_instead_of(loop.evidence.protect))
     found = [*_loop_file_pattern(file), f"/{LOOPS}/*.yaml", f"/{LOOPS}/tests/"]
-    return tuple(dict.fromkeys([*found, *_patterns_of_checks(loop, CONFIG_FILES)]))
+    return tuple(dict.fromkeys([*found, *_patterns_of_checks(loop, PROTECTED_CONFIG)]))
 
 
 def _imported_instead_of(patterns: tuple[str, ...]) -> Iterator[str]:

@@ -154,7 +154,7 @@ OF_COMMAND: dict[type[TreeCommand], Literal["protected", "outside", "change"]] =
     RestoreBest: "change",
 }
 ENDLESS_MS = 1 << 60
-"""A limit that is longer than any wait."""
+"""A limit longer than any wait."""
 UNKNOWN_SIGNAL = 15
 """The signal of a stop whose final event is missing."""
 _OF_AN_END = (
@@ -345,8 +345,10 @@ class Recording:
         return BranchesFound(self.at)  # which ones there were, the process did not live to record
 
     def _children(self, loop: FSMLoop, run: LoopState, command: ChildCommand) -> Happening:
-        """Return which branches there are, the end of a run that the state started, what stopped all
-        of them, or their result."""
+        """Return what the log says about a state's children: which branches there are
+        (`FindBranches`); the end of one, or of its process (`RunChildren`); or their result
+        (`GatherChildren`). Instead of the last two, all children may have been halted, by a stop
+        or the timeout. Raises `Unexpected`."""
         if isinstance(command, FindBranches):
             return self._branches(command.state)
         is_wait = isinstance(command, RunChildren)
@@ -612,7 +614,7 @@ class Recording:
                 case OutOfScope(paths=paths, files=files):
                     outside, patch = _padded(paths, files), event.patch
                 case Tree():
-                    protected, watched = _by_rule(found, run.trees, event.guard)
+                    protected, watched = _changed_paths(found, run.trees, event.guard)
                     return SnapshotTaken(
                         self.at,
                         command.when,
@@ -634,7 +636,7 @@ class Recording:
                         patch,
                     )
                 case TreeUnread(guard=guard) if command.ending is not None:
-                    protected, _ = _by_rule(found, run.trees, guard or "")
+                    protected, _ = _changed_paths(found, run.trees, guard or "")
                     return SnapshotCut(self.at, command.when, command.ending, guard, protected)
                 case Resume() | GateAnswered() | Forked():
                     break
@@ -791,12 +793,14 @@ def _padded(paths: tuple[str, ...], count: int) -> tuple[str, ...]:
     return (*paths, *(f"({number})" for number in range(len(paths) + 1, count + 1)))
 
 
-def _by_rule(
+def _changed_paths(
     found: Sequence[Tampered | ReferenceMoved], trees: Trees, guard: str
 ) -> tuple[tuple[PathChange, ...], tuple[str, ...]]:
-    """Return the protected paths that were changed, and the watched ones.
+    """Return which protected paths were changed, and which watched ones.
 
-    Changes of watched paths are only reported, and come first.
+    The events do not say which of the two they are about. Of two events, the first is about watched
+    paths if it is only a report; a single one is, if `guard`, the hash of the protected paths, has
+    not changed. `ReferenceMoved` is always about protected paths.
     """
     protected: tuple[PathChange, ...] = ()
     watched: tuple[str, ...] = ()

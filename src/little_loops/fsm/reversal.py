@@ -21,7 +21,7 @@ class Version(NamedTuple):
 
 
 Versions = Mapping[str, Version]
-"""The files at one moment, by path; a path that is missing did not exist."""
+"""The files at one point in time, by path; a path that is not in it did not exist."""
 
 
 class Reversal(NamedTuple):

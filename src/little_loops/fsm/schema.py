@@ -22,13 +22,13 @@ NOISE: Final = "noise"
 ActionType = Literal["shell", "slash", "prompt", "builtin", "loop"]
 Outcome = Literal["success", "failure", "review"]
 FallbackReason = Literal["auth", "billing"]
-"""Failures of an agent that give its turn to the next one only if the loop says so."""
+"""Agent failures after which the next agent takes the turn, but only if the loop sets so."""
 Tampering = Literal["restore", "fail", "report"]
 ScopeWrites = Literal["report", "enforce", "ignore"]
 MergeMode = Literal["merge", "squash", "none"]
 KeepWorktree = Literal["failed", "always", "never"]
 WORKING_TREE: Final = "working-tree"
-"""The `from` of a worktree that begins with what is not committed, too."""
+"""The value of `from` for a worktree that also starts with uncommitted changes."""
 Place = Literal["here", "clean"]
 """Where a check runs: in the project, or in a clean copy."""
 Number = float | str
@@ -42,7 +42,7 @@ SOFT_VERDICTS = (PASS, FAIL, TARGET, PROGRESS, STALL)
 TAMPERED, OUT_OF_SCOPE, FLAKY, STALLED = "tampered", "out_of_scope", "flaky", "stalled"
 CONFLICT, REJECTED = "conflict", "rejected"
 PROOF_VERDICTS = (TAMPERED, OUT_OF_SCOPE, FLAKY, STALLED, CONFLICT)
-"""Verdicts of the rules of evidence; only a state's own `on_…` handles them."""
+"""Verdicts from the evidence rules; only a state's own `on_…` handles them."""
 RESERVED_WORDS = (
     *SOFT_VERDICTS,
     *(ERROR, TIMEOUT),
@@ -152,7 +152,7 @@ HOST_NAMES: Final = ("claude", "codex", "command")
 DEFAULT_HOST: Final = "claude"
 DEFAULT_ITERATIONS: Final = 50
 KILL_GRACE_S: Final = 5.0
-"""How long a process gets between TERM and KILL, unless the loop sets `kill_grace`."""
+"""How long a process has between TERM and KILL, unless the loop sets `kill_grace`."""
 
 
 class HostOptions(NamedTuple):
@@ -270,9 +270,9 @@ class ChildLimits(NamedTuple):
 
 
 BRANCH: Final = "branch"
-"""The paradigm of a loop that is the action of a branch; nobody can write it."""
+"""The paradigm of a loop that is a branch's action; it cannot be written in a file."""
 MOST_PARALLEL: Final = 4
-"""How many branches of a state run at once, unless it says otherwise."""
+"""How many of a state's branches run at once, unless the state sets `max_parallel`."""
 
 
 class Branches(NamedTuple):
@@ -545,7 +545,7 @@ def starts_runs(state: StateConfig) -> bool:
 
 
 RESOLVE: Final = "worktree/resolve"
-"""Names what makes a branch of a state fit among the branches of that; none can have this name."""
+"""Reserved as a field name for what a branch adds to its state's branches; no branch can have this name."""
 
 
 def inner_steps(state: StateConfig) -> dict[str, StateConfig]:
@@ -609,7 +609,7 @@ def child_loops(loop: FSMLoop) -> tuple[FSMLoop, ...]:
 
 def with_child_loops(loop: FSMLoop, change: Callable[[str, FSMLoop], FSMLoop]) -> FSMLoop:
     """Return the loop with the loops that its states start changed; `change` gets the name of the
-    state, or that of the state and of the branch: `checks/types`."""
+    state, or the state's agent and of the branch: `checks/types`."""
     return loop._replace(
         states={name: _changed(name, state, change) for name, state in loop.states.items()}
     )
@@ -884,4 +884,4 @@ _READ_FIELD: Final[Mapping[str, Callable[[Any], Any]]] = {
     "after": _hook,
     "worktree": _worktree,
 }
-"""How the fields of a state that are not plain data are read."""
+"""How to read the fields of a state that are not plain data."""

@@ -14,14 +14,14 @@ from little_loops.fsm.turn_hosts import host_of, is_turn_open
 TOKEN_USD = 3e-6
 """The cost of a token in a coding session, where most tokens are read from the cache."""
 REQUEST_USD = 0.1
-"""The cost of a first request with an empty cache: the least that a turn without a report has
-used."""
+"""The cost of a first request with an empty cache: the minimum for a turn without a
+report."""
 SESSION_USD = 0.25
-"""What a spawned session may spend; it only has to run one command."""
+"""How much a spawned session may spend; it only has to run one command."""
 WITH_PRICES = ("claude",)
-"""Hosts that report the cost of a turn, so that a missing report has to be estimated."""
+"""Hosts that report the cost of each turn; for these, a missing cost is estimated."""
 LOST = Result(None, 0, cut_by="stop", agent="error")
-"""A turn of which only the start is known."""
+"""A turn for which only the start is known."""
 
 
 def used(loop: FSMLoop, run: LoopState, result: Result) -> Spending | None:

@@ -36,15 +36,15 @@ Status = Literal[
 ]
 UNFINISHED = ("running", "interrupted", "awaiting_continuation", "needs_review")
 FORK = "fork"
-"""The reason of a run that has been forked and not started."""
+"""The reason for a run that was forked but not started."""
 UNTIL = "until-"
-"""How the names of runs without a loop file begin; a loop with a file may be called so, too."""
+"""The prefix of the names of runs without a loop file; a loop with a file can have such a name, too."""
 Phase = Literal["moving", "entered", "running", "interrupted", "judging", "judged", "ended"]
 WaitKind = Literal["backoff", "retry", "maintain", "host", "handoff", "slot", "budget"]
 AgentWaitKind = Literal["slot", "budget", "launches"]
 CutBy = Literal["none", "action", "silence", "loop", "stop"]
 COST_LIMIT_REACHED = "cost_limit_reached"
-"""The kind of a turn that its program ended at the cost limit it was given."""
+"""The kind of a turn that the program ended because it reached its cost limit."""
 AgentResult = Literal["success", "fail", "error", "handoff", "wait", "auth", "billing"]
 
 
@@ -276,7 +276,7 @@ Stage = Literal[
     "timeout",
     "stopped",
 ]
-"""How far a run that a state started has come."""
+"""How far a run that a state started has progressed."""
 
 
 class Halt(NamedTuple):
@@ -530,10 +530,10 @@ class Best(NamedTuple):
 
 
 When = Literal["before", "after", "end", "last"]
-"""Before or after an action, before a success state or the end, and after leftover processes were
-ended."""
+"""When a snapshot is taken: before or after an action, before a success state or the end, or after
+leftover processes were ended."""
 Blame = Literal["agent", "check", "apart"]
-"""`apart`: agents that work in worktrees of the tree, while the user may edit the files in it."""
+"""`apart`: agents that work in worktrees of the tree, while the user may edit its files."""
 
 
 class LandedCommits(NamedTuple):
@@ -632,7 +632,7 @@ class LoopState(NamedTuple):
     continuations: int = 0
     spawns: bool = False
     late: bool = False
-    """The run was resumed between the end of the action and its consequences."""
+    """The run was resumed after the action had ended, but before its result was handled."""
     handoff_waits: int = 0
     host_waits: int = 0
     host_waited_ms: int = 0
@@ -649,7 +649,7 @@ class LoopState(NamedTuple):
     """The user has set slots or a budget, so agents ask before they start."""
     gate: int | None = None
     answer: Answer | None = None
-    """The latest answer; the gate that is open, if any, may not be its own."""
+    """The latest answer; if a gate is open, the answer may be for an earlier one."""
     notes: tuple[Note, ...] = ()
     hooks_done: tuple[str, ...] = ()
     """The hooks that need not run again for this start of the run, or this entry of a state."""
@@ -657,7 +657,7 @@ class LoopState(NamedTuple):
     children: Children | None = None
     workspace: Workspace | None = None
     train: Train | None = None
-    """What becomes of the branches of the current state, or of the run itself at its end."""
+    """What happens to the branches of the current state, or to the run itself when it ends."""
     ruling: Ruling | None = None
     veto: Veto | None = None
     result: Mapping[str, Any] | None = None
@@ -776,5 +776,5 @@ def _check_phase(run: LoopState) -> LoopState:
     if not needed.get(run.phase, True):
         raise WrongShape(f"the run is `{run.phase}`, but what belongs to that phase is missing")
     if run.prev_state is not None and run.prev_state not in run.captured:
-        raise WrongShape(f"the result of the previous state, `{run.prev_state}`, is missing")
+        raise WrongShape(f"the result of the previous state (`{run.prev_state}`) is missing")
     return run

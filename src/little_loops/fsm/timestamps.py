@@ -12,7 +12,7 @@ from little_loops.records import NamedTuple
 
 LAST_MS = 253_402_300_799_999  # the end of the year 9999
 DAYS_BEFORE_1970 = 719_162
-"""Days from the first day of the year 1 to that of 1970."""
+"""Days from the first day of year 1 to the first day of 1970."""
 MONTHS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 

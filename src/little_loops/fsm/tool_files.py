@@ -12,7 +12,7 @@ RUN_TOOLS = ("npm", "npx", "pnpm", "yarn", "bun")
 _PACKAGE = (PACKAGE_JSON, ".npmrc")
 _CARGO = (".cargo/config.toml", ".cargo/config")
 ConfigFiles = Mapping[str, tuple[str, ...]]
-CONFIG_FILES: ConfigFiles = {
+PROTECTED_CONFIG: ConfigFiles = {
     **dict.fromkeys(("make", "gmake"), NAMES),
     **dict.fromkeys(RUN_TOOLS, _PACKAGE),
     "tox": ("tox.ini",),
@@ -21,7 +21,7 @@ CONFIG_FILES: ConfigFiles = {
     "just": ("justfile", "Justfile", ".justfile"),
     "rake": ("Rakefile",),
 }
-"""The configuration files of a tool, in the directory it runs in."""
+"""A tool's files that are protected unless `protect` is set, in the directory the tool runs in."""
 _JS = ("js", "mjs", "cjs", "ts")
 
 
@@ -37,7 +37,7 @@ def _config_of(*tools: str) -> tuple[str, ...]:
 # `npm test` finds programs there first. Usually it is ignored, and then part of what is installed.
 _PACKAGES = (*_PACKAGE, "node_modules/.bin/", *_anywhere(PACKAGE_JSON))
 WATCHED_FILES: ConfigFiles = {
-    **CONFIG_FILES,
+    **PROTECTED_CONFIG,
     **dict.fromkeys(RUN_TOOLS, _PACKAGES),
     "ava": _config_of("ava"),
     "bandit": (".bandit",),

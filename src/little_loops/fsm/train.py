@@ -18,7 +18,7 @@ from little_loops.light_typing import Final
 from little_loops.records import NamedTuple
 
 MOST_RESTARTS: Final = 3
-"""How often the train runs again because the user's branch has moved: at most four runs in all."""
+"""How often the merges are repeated because the user's branch has moved: at most four attempts in total."""
 MOVED: Final = "the branch moves faster than its check runs"
 
 

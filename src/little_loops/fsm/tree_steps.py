@@ -42,7 +42,7 @@ from little_loops.fsm.state import Judgement, LoopState, Move, Trees, When
 from little_loops.fsm.step_builder import StepBuilder
 
 WITHOUT_TREE = ("storage",)
-"""Endings after which the tree cannot be read any more."""
+"""Endings after which the tree can no longer be read."""
 PAUSES = ("interrupted", "awaiting_continuation", "needs_review")
 """Endings after which a resume continues the work on a change."""
 
@@ -270,5 +270,5 @@ def copy_for(loop_setup: str | None, run: LoopState) -> CopySource | None:
     if trees is None or trees.place == "here":
         return None
     assert trees.project is not None, "a clean copy is of a stored project"
-    assert trees.reference is not None, "a stored project has its protected paths stored too"
+    assert trees.reference is not None, "a stored project has its protected paths stored, too"
     return CopySource(trees.project, trees.reference, loop_setup, trees.writes, trees.first)

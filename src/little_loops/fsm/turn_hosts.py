@@ -10,7 +10,7 @@ from little_loops.fsm.state import Hosts, LoopState, Result
 from little_loops.light_typing import Final
 
 MISSING: Final = "missing_program"
-"""The kind of a turn that could not start, because there is no such program."""
+"""The kind of a turn that could not start because the program does not exist."""
 
 
 JUDGE_ATTEMPTS: Final = 1000
@@ -54,7 +54,7 @@ def name_of(options: HostOptions) -> str:
 
 
 def judge_host(loop: FSMLoop, state: StateConfig) -> HostOptions:
-    """Return the agent that judges the passes of a state: its own, or that of the state."""
+    """Return the agent that judges the passes of a state: its own, or the state's agent."""
     first = loop.host.under(state.host)
     own = None if state.judge is None else state.judge.host
     return first if own is None else completed(first, own)

@@ -25,14 +25,14 @@ ACTION_VARIABLES = {
     "LL_RUN_DIR": "a directory that belongs to the run and is kept with it",
     "LL_DEPTH": "how many runs this action is nested in",
     "LL_PYTHON": "the Python that runs ll-loop",
-    "LL_CLEAN": "1 in a clean copy of the project, where a check confirms its pass",
+    "LL_CLEAN": "1 when a check runs in a clean copy of the project",
     "LL_CONTINUATION": "the notes that an earlier session handed over, if there are any",
     "LL_HOOK": "in a hook: its name, or the kind of its event",
     "LL_NOTICE": "in a command of `notify`: the notification as one line of text",
     "LL_EVENT_ID": "in a hook: identifies the event; stays the same if the hook runs again",
     "LL_RESUMED": "1 in the hook `before_run` of a run that is resumed",
-    "LL_CONTEXT_<NAME>": "a variable of the state's own `context`",
-    "LL_SLOT": "the slot of an agent, for a run that it starts, if the user has set `agents.slots`",
+    "LL_CONTEXT_<NAME>": "a variable from the state's own `context`",
+    "LL_SLOT": "an agent's slot, for a run that the agent starts, if the user has set `agents.slots`",
     "LL_CLAIM": "the enclosing runs, for a run that this action starts",
 }
 """Variables that an action gets in addition to the caller's environment and `env`."""

@@ -72,7 +72,7 @@ from little_loops.fsm.train import (
 from little_loops.light_typing import assert_never
 
 OVER = ("failed", "stopped")
-"""Statuses of runs that have ended without success, and do not continue by themselves."""
+"""Statuses of runs that ended without success and do not continue on their own."""
 
 
 def preparation_due(builder: StepBuilder) -> PrepareWorktree | None:
@@ -166,7 +166,7 @@ def train_of(builder: StepBuilder) -> Train:
     run = builder.run
     if run.train is not None:
         return run.train
-    assert run.workspace is not None, "a run without a worktree merges nothing of its own"
+    assert run.workspace is not None, "only a run in a worktree has its own work to merge"
     return Train(run.workspace.base, run.workspace.onto)
 
 
@@ -277,7 +277,7 @@ def at_end(builder: StepBuilder, ended: LeftoversEnded) -> Command | LeftoversEn
     when nothing is left to do, how it has ended."""
     run, worktree = builder.run, own_worktree(builder.loop)
     space = run.workspace
-    assert worktree is not None, "where a run works does not change"
+    assert worktree is not None, "a run always works in the same place"
     assert space is not None, "only a run in a worktree saves its work"
     if ended.ending.status == "completed":
         if not space.is_committed:

@@ -8,7 +8,7 @@ from little_loops.hosts.json_lines import Event, one_line, text_in
 
 WIDTH = 80
 WHOLE = 500
-"""The maximum length of an entry in the list of everything that an agent did."""
+"""The maximum length of an entry in the list of everything an agent did."""
 
 # By tool: the words for it, and the most informative argument.
 PHRASES: Mapping[str, tuple[str, str]] = {
@@ -30,7 +30,7 @@ PHRASES: Mapping[str, tuple[str, str]] = {
 
 
 CHANGING = ("Edit", "MultiEdit", "NotebookEdit", "Write")
-"""Tools that change the file they name."""
+"""Tools that change the file named in their input."""
 
 
 def doing(tool: str, given: Event, cwd: str, width: int = WIDTH) -> str:

@@ -227,7 +227,7 @@ def cut_short(ended: ProcessEnd) -> TurnEnding | None:
         case "action" | "silence" | "loop":
             return TurnEnding("timed_out", "ran out of time")
         case "host":
-            return TurnEnding("auth", "the login was refused")
+            return TurnEnding("auth", "the login was rejected")
         case "none":
             return None
 

@@ -34,7 +34,7 @@ LIMITS: Mapping[str, Kind] = {
 SHOWN_NAMES = 12
 REMEDIES: Mapping[Kind, str] = {
     "auth": "set `ANTHROPIC_API_KEY`, or start `claude` and type `/login`",
-    "billing": "add credit to the account, or log in with another one",
+    "billing": "add credit to the account, or log in with another account",
 }
 
 
@@ -165,15 +165,15 @@ def auth(seen: StreamSummary) -> TurnEnding | None:
     """Match an error because of a refused login."""
     message = message_of(seen)
     if status_of(seen) in (401, 403) or seen.error in AUTH_ERRORS or "Not logged in" in message:
-        return TurnEnding("auth", because("the login was refused", message))
+        return TurnEnding("auth", because("the login was rejected", message))
     return None
 
 
 def billing(seen: StreamSummary) -> TurnEnding | None:
-    """Match an error because the account cannot pay."""
+    """Match an error because the account has no credit."""
     message = message_of(seen)
     if seen.error == "billing_error" or message.startswith("Credit balance"):
-        return TurnEnding("billing", because("the account cannot pay", message))
+        return TurnEnding("billing", because("the account has no credit", message))
     return None
 
 
@@ -189,7 +189,7 @@ def overloaded(seen: StreamSummary) -> TurnEnding | None:
     message, troubles = message_of(seen), {seen.error, seen.retrying}
     refused = (status_of(seen) or 0) >= 500 or "Repeated 529" in message
     if refused or troubles & {"server_error", "overloaded"}:
-        return TurnEnding("overloaded", because("the service did not answer", message))
+        return TurnEnding("overloaded", because("the service did not respond", message))
     return None
 
 

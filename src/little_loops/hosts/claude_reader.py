@@ -150,7 +150,7 @@ class ClaudeReader:
         self._summary = self._summary._replace(retrying=why)
         retrying = Retrying(attempt, count_in(event, "retry_delay_ms"), why)
         if why in AUTH_ERRORS and attempt >= REFUSALS:
-            return (retrying, AuthFailed("the login was refused"))
+            return (retrying, AuthFailed("the login was rejected"))
         return (retrying,)
 
     def _assistant(self, event: Event) -> tuple[HostEvent, ...]:

@@ -52,15 +52,15 @@ KEPT_NOTES = 20
 MESSAGES: tuple[tuple[Kind, str, tuple[str, ...]], ...] = (
     (
         "auth",
-        "the login was refused",
+        "the login was rejected",
         (r"status 40[13]\b", "unauthorized", "missing environment variable", "log ?in", "api key"),
     ),
-    ("billing", "the account cannot pay", ("quota", "billing", r"\bcredits\b")),
+    ("billing", "the account has no credit", ("quota", "billing", r"\bcredits\b")),
     ("rate_limited", "a rate limit was reached", (r"\b429\b", "rate limit", "usage limit")),
     ("context_exhausted", "the context is full", ("context_length", "context window")),
     (
         "overloaded",
-        "the service did not answer",
+        "the service did not respond",
         (r"status:? 5\d\d\b", "high demand", "at capacity", "overloaded", "disconnected")
         + ("connection failed", "sending request", "timed out", "timeout"),
     ),
@@ -69,7 +69,7 @@ MESSAGES: tuple[tuple[Kind, str, tuple[str, ...]], ...] = (
 )
 REMEDIES: Mapping[Kind, str] = {
     "auth": "run `codex login`, or set the key its provider asks for",
-    "billing": "add credit to the account, or log in with another one",
+    "billing": "add credit to the account, or log in with another account",
 }
 # A URL may contain any number, so it must not be matched against the patterns.
 ADDRESS = re.compile(r",? ?(url: )?https?://\S+")

@@ -60,7 +60,7 @@ def any_line_verdict(text: str) -> str | None:
 
 
 def among(word: object, words: Sequence[str]) -> str | None:
-    """Return the word as it was asked for, ignoring case; None if it was not asked for."""
+    """Return the word as it was requested, ignoring case; None if it was not asked for."""
     if not isinstance(word, str):
         return None
     folded = {known.casefold(): known for known in words}

@@ -12,7 +12,7 @@ import json
 from little_loops.light_typing import Any
 
 MAX_EXACT = 1 << 53
-"""From here on, a float may not be exactly the whole number it looks like."""
+"""From here on, a float may not be exactly the whole number that it looks like."""
 
 
 def canonical(value: Any) -> bytes:

@@ -55,7 +55,7 @@ def make_receipt(runs: Runs, view: RunView, environ: Mapping[str, str]) -> bytes
     if not story.trees:
         raise UsageError(
             f"no snapshots of the files were recorded for `{view.name}`, so there is nothing to put"
-            " into a receipt",
+            " in a receipt",
             "evidence was off for this run: see `evidence` in the manual",
         )
     _check_sealed(view, log)
@@ -74,7 +74,7 @@ def _check_sealed(view: RunView, log: bytes) -> None:
     sealed = seal_of(view.files.root, view.summary.run if view.summary else "")
     if sealed is None:
         raise UsageError(
-            f"the seal of `{view.name}` is missing, so nobody can tell who wrote its log",
+            f"the seal of `{view.name}` is missing, so there is no proof of who wrote its log",
             "create the receipt on the machine where the run was started",
         )
     if not sealed.is_log(log):

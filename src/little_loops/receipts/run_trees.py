@@ -49,7 +49,7 @@ def kept_trees_of(files: RunFiles, run: str, environ: Mapping[str, str]) -> Tree
     if id is None or id.decode("ascii", "replace") != rules.store:
         raise UsageError(
             f"the snapshots of `{files.name}` are not in `{place.path}`",
-            "they are on the machine, and belong to the user, that ran it",
+            "they are on the machine that ran it, and belong to the user who ran it",
         )
     if not os.path.lexists(place.place("runs", run)):
         raise UsageError(
@@ -73,7 +73,7 @@ def rules_of(files: RunFiles) -> Rules:
             f"the run file of `{files.name}` had no snapshots: {imported.no_trees}",
         )
     if raw is None:
-        shares = f"the snapshots may be those of `{files.name}`, which started it"
+        shares = f"its snapshots may be stored with `{files.name}`, which started it"
         raise UsageError(
             f"no snapshots of the files were recorded for `{files.shown_name}`",
             shares if files.below else "evidence was off for this run",

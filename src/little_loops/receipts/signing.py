@@ -17,7 +17,7 @@ NAMESPACE = "ll-loop-receipt"
 SUFFIX = ".sig"
 PROGRAM = "ssh-keygen"
 SIGN_S = 300.0
-"""Long enough to type a passphrase, or to touch a security key."""
+"""Long enough to type a passphrase or touch a security key."""
 CHECK_S = 60.0
 
 

@@ -79,12 +79,13 @@ def _check_form(receipt: Receipt) -> Iterator[VerificationFinding]:
     if not receipt.is_whole:
         yield VerificationFinding("contradicted", "the receipt was changed after it was written")
     elif receipt.root != root_of(receipt.files):
-        yield VerificationFinding("contradicted", "the hash of the tree is not that of its files")
+        yield VerificationFinding("contradicted", "the tree's hash does not match its files")
     else:
         yield VerificationFinding("good", "the receipt is intact")
     if receipt.predicate["run"].get("imported"):
         yield VerificationFinding(
-            "note", "the run was imported from a run file, so the receipt repeats what that says"
+            "note",
+            "the run was imported from a run file, so the receipt only repeats what that file says",
         )
     ending = receipt.predicate["ending"]
     if receipt.status != "completed":

@@ -72,7 +72,7 @@ class Committed(NamedTuple):
 
 
 Snapshot = dict[str, str]
-"""Paths that differ from the last commit, with a description of their content."""
+"""Paths that differ from the last commit, with a description of their contents."""
 
 
 class CommitBounds(NamedTuple):

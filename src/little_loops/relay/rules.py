@@ -21,14 +21,14 @@ Status = Literal["implemented", "partial", "blocked", "failed"]
 STATUSES: tuple[Status, ...] = ("implemented", "partial", "blocked", "failed")
 Word = Literal["implemented", "partial", "review", "blocked", "failed", "invalid"]
 Check = Literal["", "pending", "passed", "failed"]
-"""The result of the relay's own check of a turn that claims to be the last; empty if none."""
+"""The result of the relay's own check after a turn that claims to be the last; empty if there is none."""
 TaskStatus = Literal["implementing", "completed", "partial", "blocked", "failed"]
 
 CHANGEABLE = re.compile(r"0x[0-9a-f]+|\b(?=[a-f]*[0-9])[0-9a-f]{7,}\b|[0-9]+")
-"""What may differ between two messages about the same error: addresses, hashes, numbers."""
+"""What can differ between two messages about the same error: addresses, hashes, numbers."""
 REPEATS_ALLOWED = 2
 REPEATS_COUNTED_IN = 6
-"""Repeats of an error are counted in this many turns, including the current one."""
+"""Repeated errors are counted in this many turns, including the current one."""
 FIRST_WAIT_S = 1.0
 LONGEST_WAIT_S = 60.0
 

@@ -1,4 +1,4 @@
-"""Insert a task's status into a text of the user's, and change nothing around it.
+"""Insert a task's status into a file of the user's, and change nothing around it.
 
 In JSON, the object with the task's id gets `status` and `artifacts`; in a list for people, the
 first heading or list line with the id gets `[STATUS]`. Inserted text follows the existing layout.

@@ -1,4 +1,4 @@
-"""Describe an action on one line: `running pytest -q...`.
+"""Describe an action on one line: `running pytest -q...`, `running "Fix the code."...`.
 
 A state's `label` is used if it has one. Otherwise a script is represented by the line that does the
 work: checks for installed programs, settings and comments before it say little about what runs.
@@ -26,16 +26,31 @@ _CAPTURED = r"\w+=\$\((?P<command>.+?)(?:\s+2>&1)?\)(?:;.*)?$"
 
 @lru_cache(maxsize=8)  # cached, because the log and the screen have the same lines
 def running(event: ActionStart) -> str:
-    """Return `running ACTION...` for an action that starts, shortened to one line."""
+    """Return `running ACTION...` for an action that starts, shortened to one line; a prompt is quoted."""
     text = _name_or_line(event)
     if event.filled is not None and "/.loops/.running/" in text:
         text = re.sub(_RUN_FILE, r"\1", text)
-    if len(text) > MAX_SHOWN:
-        words = text[:MAX_SHOWN].rsplit(" ", 1)[0]
-        text = words if len(words) > MAX_SHOWN // 2 else text[:MAX_SHOWN]
+    short = _shortened(text)
+    if event.label is None and _is_prompt(_action(event)):
+        return f'running "{text if short == text else short + "…"}"...'
+    return _running_plainly(short, event)
+
+
+def _running_plainly(text: str, event: ActionStart) -> str:
     if text.endswith(".") and event.label is None and is_shells(_action(event)):
         return f"running {text} ..."  # in `ruff check .`, the dot is an operand
     return f"running {text.rstrip(' .:…')}..."
+
+
+def _shortened(text: str) -> str:
+    if len(text) <= MAX_SHOWN:
+        return text
+    words = text[:MAX_SHOWN].rsplit(" ", 1)[0]
+    return words if len(words) > MAX_SHOWN // 2 else text[:MAX_SHOWN]
+
+
+def _is_prompt(action: Action) -> bool:
+    return isinstance(action, Agent) and not action.is_slash
 
 
 def shown_action(event: ActionStart) -> str:

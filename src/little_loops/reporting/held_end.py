@@ -45,16 +45,16 @@ BETWEEN = (
     Restored,
     ReferenceMoved,
 )
-"""Events that may come between the end of an action and its verdict."""
+"""Events that can come between an action's end and its verdict."""
 GOOD = ("pass", "target")
 BAD = ("fail", "stall", "error", "timeout", *PROOF_VERDICTS)
 NO_VERDICT = ("next", "route", "on_interrupt", "resume")
-"""Reasons of a transition that are not a verdict."""
+"""Reasons for a transition that are not verdicts."""
 SIGNAL_MARKS: Mapping[str, Mark] = {"error": "bad", "handoff": "neutral", "stop": "neutral"}
 
 
 WithVerdict = tuple[Event, Mark | None]
-"""An event, and the mark of an action that has ended, if its verdict is known."""
+"""An event, and the mark of the action that ended, if its verdict is known."""
 
 
 class HeldEnd:

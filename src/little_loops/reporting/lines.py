@@ -74,7 +74,7 @@ from little_loops.reporting.held_end import Mark
 INDENT = "       "
 LONGEST = 200
 ALREADY_REPORTED = ("exit_code", "verdict")
-"""Types of conditions whose reason only repeats how the action ended."""
+"""Condition types whose reason only repeats how the action ended."""
 MAX_FILES = 8
 FRAME_ROWS = 5
 PAUSES = ("interrupted", "awaiting_continuation", "needs_review")
@@ -95,9 +95,9 @@ BRANCH_ENDS: Mapping[Stage, tuple[Mark, str]] = {
     "running": ("neutral", "running"),
     "resumed": ("neutral", "continues"),
 }
-"""How a branch that has come so far is described."""
+"""How a branch at each stage is described."""
 OBVIOUS = ("terminal", "signal", "loop_timeout")
-"""Reasons that the description of a branch's end already gives."""
+"""Reasons that are already part of how a branch's end is described."""
 
 
 class PlainLines:
@@ -270,9 +270,7 @@ class PlainLines:
         if event.decision == "again":
             return [f"{INDENT}! the files changed while they were measured, so it does not count"]
         if event.decision == "moved":
-            return [
-                f"{INDENT}! the files were changed by someone else: measuring from a new baseline"
-            ]
+            return [f"{INDENT}! someone else changed the files: measuring from a new baseline"]
         before, self._kept = self._kept, event
         self._is_changing = event.decision == "put_back"
         if event.decision == "start":
@@ -480,7 +478,9 @@ class PlainLines:
         changed = _files_have_changed(self._changed_since_pass)
         shown = [proof.format(tree=self.tree[:6], run=self._name, changed=changed)] if proof else []
         paths = listed_paths(self._committed, len(self._committed))
-        committed = [f"The commit that is checked out still changes {paths}"] if paths else []
+        committed = (
+            [f"The commit that is checked out still contains changes to {paths}"] if paths else []
+        )
         return [*nothing, *files, *committed, *_to_review(event.to_review), *shown]
 
     def changed(self, paths: Iterable[str]) -> None:
@@ -491,7 +491,7 @@ class PlainLines:
         """Return the line about changed files: by the trees, or else by the agents' reports."""
         if self._unread is not None:
             files = "Files changed: unknown, because the run stopped before all files were read"
-            protected = "Protected files were not compared; `ll-loop resume` does it"
+            protected = "Protected files were not compared; `ll-loop resume` does that"
             return [files] if self._unread.guard else [files, protected]
         if self.total.files:
             return [f"Files changed: {changed_text(self.total)}"]
@@ -567,13 +567,13 @@ def _strayed(event: OutOfScope | Restored) -> str:
 
 
 def _changed_beside(event: OutOfScope) -> str:
-    """Return a text that is true whoever changed the files."""
+    """Return a message that does not say who changed the files, because that is not known."""
     paths = listed_paths(event.paths, event.files)
     restored = "; nothing was restored" if event.scope_writes == "enforce" else ""
     patch = f"; {event.patch} has the difference" if event.patch else ""
     return (
-        "since agents started to work in worktrees, files of the original project changed,"
-        f" by them or by you: {paths}{restored}{patch}"
+        "since agents started to work in worktrees, files in the original project have changed"
+        f" (their changes or yours): {paths}{restored}{patch}"
     )
 
 
@@ -772,9 +772,9 @@ def one_line(text: str, most: int = LONGEST) -> str:
 def whole_command(event: ActionStart) -> list[str]:
     """Return all lines of an action, unless the line about it shows all of it."""
     lines = (event.filled or event.action).strip().splitlines()
-    is_all = [running(event).rstrip(" .")] == [f"running {line.rstrip(' .:')}" for line in lines]
+    is_shown = event.label is None and len(lines) == 1 and lines[0].rstrip(" .:") in running(event)
     mark = prompt_mark(event)
-    return [] if is_all else [f"{INDENT}{mark} {line}".rstrip() for line in lines]
+    return [] if is_shown else [f"{INDENT}{mark} {line}".rstrip() for line in lines]
 
 
 def signal_name(number: int) -> str:

@@ -17,13 +17,13 @@ from little_loops.fsm.colour_codes import Uncoloured
 from little_loops.light_typing import AnyStr
 
 SHORTEST = 8
-"""A shorter value is shown: hiding it would hide ordinary words."""
+"""Shorter values are shown: hiding them would hide ordinary words."""
 MASK = "***"
 ENDINGS = ("KEY", "TOKEN", "SECRET")
 PARTS = ("PASSWORD", "CREDENTIAL")
 SHORT_PIECE = 4
 LONG_PIECE = 12
-"""A fragment this long is recognised where a text was cut; a shorter one could be anything."""
+"""A fragment this long is recognised where text was cut off; a shorter one could be anything."""
 
 Span = tuple[int, int]
 

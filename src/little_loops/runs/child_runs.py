@@ -32,9 +32,9 @@ from little_loops.system.files import write_all
 from little_loops.system.lock_files import held, hold
 
 UNDER_WAY = ("running", "interrupted")
-"""The status of a run that has not come to an end."""
+"""The status of a run that has not ended."""
 LAST_WAIT_S = 3.0
-"""How long a child gets to notice that its parent is gone, before it is killed."""
+"""How long a child has to notice that its parent is gone, before it is killed."""
 LOOK_EACH_S = 0.02
 
 
@@ -91,7 +91,7 @@ def end_child(files: RunFiles) -> ChildOutcome:
 
 
 def used_by_children(parent: RunFiles, children: Children | None) -> dict[str, Counted]:
-    """Return what each child has used that has begun and not ended, at any depth."""
+    """Return what each child that has started but not ended has used, at any depth."""
     found: dict[str, Counted] = {}
     for each in () if children is None else unfinished_children(parent, children):
         if each.stored is not None:
@@ -243,7 +243,7 @@ def answered_children(parent: RunFiles, children: Children) -> tuple[str, ...]:
 
 def has_answer(child: Child) -> bool:
     """Return whether somebody has answered the gate of a child."""
-    assert child.stored is not None, "a child at a gate was read"
+    assert child.stored is not None, "only a child at a gate is read"
     folder = folder_of(child.files)
     data = None if folder is None else folder.child(CHILD + DATA)
     if folder is not None:

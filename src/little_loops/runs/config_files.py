@@ -17,9 +17,9 @@ CONFIG = ".config.yaml"
 NOTIFY = "notify"
 """The setting that names who is notified, in the user's config file."""
 TREES = "trees"
-"""The setting that limits how much space the snapshots of a project use."""
+"""The setting that limits how much space a project's snapshots use."""
 FLEET = "fleet"
-"""The setting that has the address of a fleet."""
+"""The setting for a fleet's address."""
 LARGEST = 1 << 20
 
 

@@ -37,7 +37,7 @@ CHUNK = 1 << 16
 POLL_S = 0.05
 LOOKS = 10
 RECENT_BYTES = 1 << 18
-"""How much of the end of a log is read to find out what a run is doing now."""
+"""How much of the end of a log is read to find out what a run is doing."""
 
 
 class GrowingFile:

@@ -92,7 +92,7 @@ def _checked(holder: Holder) -> Holder:
     texts = (holder.name, holder.boot, holder.host, holder.run_id, holder.started_at, holder.loop)
     lists = (*holder.scope, *holder.outer)
     if not all(isinstance(text, str) for text in (*texts, *lists, holder.namespace)):
-        raise TypeError("a text is none")
+        raise TypeError("a string is not a process")
     return holder._replace(created=float(holder.created))
 
 

@@ -26,7 +26,7 @@ RUNNING: Final = ".running"
 HISTORY: Final = ".history"
 QUEUE: Final = ".queue"
 INDEX: Final = "index.jsonl"
-"""In the history: a line for each past run."""
+"""In the history: one line for each past run."""
 
 STATE: Final = ".state.json"
 EVENTS: Final = ".events.jsonl"
@@ -47,7 +47,7 @@ CRASH_REPORT: Final = "crash-reported-"
 """Followed by the number of the last event before the crash."""
 CHILDREN: Final = "runs"
 CHILD: Final = "run"
-"""How the names of a child's files begin, in its own directory."""
+"""The prefix of a child's file names, in its own directory."""
 NOTES: Final = "notes.md"
 
 # Output of actions: first under these names, then, if it is kept, by step and attempt.

@@ -34,7 +34,7 @@ def checked_note(text: str) -> str:
     if len(text.encode("utf-8", "replace")) > MAX_NOTE_BYTES:
         raise UsageError(
             f"the note is longer than {MAX_NOTE_BYTES} bytes",
-            "put it into a file in the project, and name that",
+            "put it in a file in the project, and send the name of the file",
         )
     return text.strip()
 

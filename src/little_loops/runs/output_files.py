@@ -32,7 +32,7 @@ STREAM_CAP: Final = 64 << 20
 RUN_CAP: Final = 512 << 20
 ORDER_CAP: Final = 4 << 20
 SHORT_ORDER: Final = 64
-"""An order with fewer pieces is stored in the event."""
+"""If the order has fewer pieces than this, it is stored in the event."""
 TAIL_BYTES: Final = 2048
 CHUNK: Final = 1 << 16
 NO_SECRETS: Final = Masker({})
@@ -393,7 +393,7 @@ def rescue(folder: Folder, step: int, attempt: int) -> None:
 # ── the limit of a run ─────────────────────────────────────────────────────────────────────────
 
 OUTPUT_NAME: Final = r"\d+-\d+\.(out|err|text|jsonl|order)(-\d+)?(\.secrets)?"
-"""The names of outputs; other files of the run are never deleted."""
+"""The names of output files; other files of the run are never deleted."""
 
 
 class Trimmed(NamedTuple):

@@ -26,7 +26,7 @@ from little_loops.runs.view import RunView
 from little_loops.system.files import Folder
 
 SETTLED_NS = 2_000_000_000
-"""A directory that changed just now may change again without a new time stamp."""
+"""A directory that has just changed may change again without a new timestamp."""
 
 
 class _Listed(NamedTuple):

@@ -46,13 +46,13 @@ def loops_of(root: str) -> str:
 
 SUFFIXES = (".yaml", ".yml")
 TESTS = "tests"
-"""The directory of test files, inside that of the loops."""
+"""The directory for test files, inside the one for loops."""
 TEST_SUFFIXES = (".test.yaml", ".test.yml")
 LONGEST_NAME = 100
 _MARKS = str.maketrans("", "", "._-")
 
 NameOf = Callable[[str], str | None]
-"""Returns the name a loop file gives itself; None if it cannot be read."""
+"""Returns the name set in a loop file; None if it cannot be read."""
 
 
 def is_loop_name(text: str) -> bool:

@@ -66,7 +66,7 @@ SMALL = 1 << 16
 ENTRIES_READ = 80
 TEXTS_WITHIN = 20
 """How many events from the end are read to find out why a run ended or paused."""
-NO_SNAPSHOT = "killed before its first snapshot; `resume` reads it from the log"
+NO_SNAPSHOT = "killed before its state was first saved; `resume` reads it from the log"
 
 
 class Runs:

@@ -48,20 +48,20 @@ def not_at_a_gate(name: str, how: str) -> Refusal:
 def already_answered(name: str, answer: Answer) -> Refusal:
     return Refusal(
         f"`{name}` has already been {quoted_answer(answer)}",
-        f"`ll-loop resume {name}` continues with it",
+        f"to continue with that answer, run `ll-loop resume {name}`",
     )
 
 
 def not_for_notes(name: str, how: str, *, has_file: bool) -> Refusal:
     """`has_file`: the loop can be run again."""
     return Refusal(
-        f"`{name}` {how}, so no agent would get the note",
+        f"`{name}` {how}, so no agent would receive the note",
         f"`ll-loop run {name}` starts it again" if has_file else None,
     )
 
 
 def without_agent(name: str) -> Refusal:
-    return Refusal(f"`{name}` has no agent that could get the note")
+    return Refusal(f"`{name}` has no agent that could receive the note")
 
 
 def not_started(name: str) -> Refusal:
@@ -73,7 +73,7 @@ def runs_with(name: str, parent: str) -> Refusal:
 
 
 def without_file(loop: str) -> Refusal:
-    return Refusal(f"there is no loop file for `{loop}` any more")
+    return Refusal(f"there is no longer a loop file for `{loop}`")
 
 
 def unfinished(name: str, status: str, state: str, *, has_file: bool = True) -> Refusal:
@@ -102,7 +102,7 @@ def nothing_changed(name: str) -> Refusal:
 
 def undone_with(name: str, parent: str) -> Refusal:
     return Refusal(
-        f"`{name}` was started by `{parent}`, and cannot be undone alone",
+        f"`{name}` was started by `{parent}`, and cannot be undone separately",
         f"`ll-loop undo {parent}` undoes both; `--to STEP` goes back to one of the steps of"
         f" `{parent}`",
     )

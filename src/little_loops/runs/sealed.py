@@ -56,4 +56,4 @@ def not_written_by(path: str) -> str:
 
 def not_the_newest(run: str) -> str:
     """Return the message for files of a name that belong to another run than its newest."""
-    return f"the files of the last run ({run}) were replaced by other files"
+    return f"the last run's files ({run}) were replaced by other files"

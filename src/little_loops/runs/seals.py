@@ -284,7 +284,7 @@ def _make_home(root: str, environ: Mapping[str, str]) -> Folder:
         raise failure(error, "make", path) from error
     home = Folder.at(path)
     if home is None:
-        raise StorageError(f"`{path}` was removed while it was being made")
+        raise StorageError(f"`{path}` was removed while it was being created")
     return home
 
 

@@ -33,7 +33,7 @@ class RunStep(NamedTuple):
     changed: Changed | None = None
     tree: str | None = None
     decision: str | None = None
-    """What a loop with `keep: best` decided about the files."""
+    """What a loop with `keep: best` decided to do with the files."""
 
 
 def steps_of(entries: Iterable[Entry]) -> list[RunStep]:

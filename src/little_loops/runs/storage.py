@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 LEFT_ALONE = "nothing was changed; `--fresh` moves the files to the history and starts again"
 UNSEALED = "not-of-this-run.jsonl"
-"""What someone else added to the log, kept in the run's directory for inspection."""
+"""What another process added to the log, kept in the run's directory for inspection."""
 MAX_UNSEALED_BYTES = 1 << 20
 
 

@@ -34,7 +34,7 @@ from little_loops.runs.storage import (
 )
 from little_loops.templates.splice import with_data
 
-EDITED = "the state file was edited by hand; using it as it is"
+EDITED = "the state file was edited by hand; using it as is"
 
 
 class StoredRun(NamedTuple):

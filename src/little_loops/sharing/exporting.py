@@ -64,7 +64,7 @@ from little_loops.trees.bundles import Bundle, SecretName, write_bundle
 from little_loops.trees.rules import Rules
 
 NOT_WANTED = "they were left out with `--no-trees`"
-SECRET_NAMES = "the name of a file contains a secret"
+SECRET_NAMES = "a file name contains a secret"
 
 
 class RunContent(NamedTuple):
@@ -106,7 +106,7 @@ def export_run(
         )
     if view.path and (loop := runs.machine(view)) is not None and loop.paradigm == BRANCH:
         raise UsageError(
-            f"`{view.name}` is a single action of `{view.root_name}`, not a run of its own",
+            f"`{view.name}` is a single action of `{view.root_name}`, not a separate run",
             f"`ll-loop export {view.root_name}` exports both",
         )
     with runs.frozen():
@@ -401,7 +401,7 @@ class _Packing:
                 self._secrets.are_in(data) or self._secrets.are_in(name.encode())
             ):
                 raise UsageError(
-                    f"`{name}` of the run file would contain a secret that cannot be masked",
+                    f"`{name}` in the run file would contain a secret that cannot be masked",
                     "if it is not a secret, unset the variable with this value while you export",
                 )
 

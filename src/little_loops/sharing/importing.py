@@ -61,7 +61,7 @@ from little_loops.trees.content import Unstored
 from little_loops.trees.rules import Rules
 
 MOST_BEFORE_MS = 86_400_000
-"""A run's first event is written at once; only its clock may have been changed meanwhile."""
+"""A run's first event is written immediately; a longer delay means that the clock was changed."""
 
 
 class CheckedRun(NamedTuple):
@@ -113,7 +113,7 @@ class OpenRunFile(NamedTuple):
     def bundle(self) -> Bundle:
         """Return the snapshots of the runs that have them."""
         trees = self.manifest.trees
-        assert trees is not None, "the caller has looked"
+        assert trees is not None, "the caller has checked"
         modes = {id: modes_name(id) for id in trees.all_ids}
         ids = {"": trees.ids, **trees.inner}
         return Bundle(
@@ -206,7 +206,7 @@ def _check_family(runs: Sequence[CheckedRun]) -> None:
     planned = {f"{one.place}{CHILDREN}/{name}/" for one in runs for name in _started_by(one)}
     for one in runs:
         if one.place and one.place not in planned:
-            raise WrongRunFile(f"`{one.place}` belongs to no run that could have started it")
+            raise WrongRunFile(f"no run in this file could have started `{one.place}`")
 
 
 def _started_by(one: CheckedRun) -> Iterator[str]:
@@ -250,10 +250,10 @@ def _check_listed(manifest: Manifest, entries: Mapping[str, ZipEntry]) -> None:
     for name in entries:
         place, rest = split_place(name)
         if place not in places:
-            raise WrongRunFile(f"`{name}` belongs to no run")
+            raise WrongRunFile(f"no run uses `{name}`")
         is_of_trees = rest in (RULES, BUNDLE) or rest.startswith(MODES)
         if is_of_trees and name not in of_trees and name not in rules:
-            raise WrongRunFile(f"`{name}` belongs to no snapshot")
+            raise WrongRunFile(f"no snapshot uses `{name}`")
 
 
 def _needed(manifest: Manifest) -> Iterator[str]:
@@ -295,7 +295,7 @@ def _check_modes(name: str, data: bytes) -> None:
 
 def _start(data: bytes, *, is_inner: bool) -> dict[str, Any]:
     """Return what a run was started with. Raises `WrongRunFile` if a field is missing, unknown or
-    of the wrong type: another one may name a place on this machine."""
+    of the wrong type: an unknown field might be a path on this machine."""
     try:
         plain = json.loads(data)
     except (ValueError, RecursionError):
@@ -351,7 +351,7 @@ def _run(log: bytes, start: Mapping[str, Any], loop: FSMLoop, declared: InnerRun
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise WrongRunFile(f"`{EVENTS}` makes no sense: {error}") from None
     if (run.run, run.loop, run.status) != (declared.run, declared.loop, declared.status):
-        raise WrongRunFile(f"`{EVENTS}` is not the log of the run in `{MANIFEST}`")
+        raise WrongRunFile(f"`{EVENTS}` is not the log of the run that is named in `{MANIFEST}`")
     if start.get("run", run.run) != run.run:
         raise WrongRunFile(f"`{RUN_JSON}` belongs to another run")
     if run.current_state not in loop.states:

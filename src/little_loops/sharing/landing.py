@@ -114,7 +114,7 @@ def _finish(file: OpenRunFile, found: RunView, name: str, id: str | None) -> Imp
     if not log.startswith(file.log):
         earlier = file.log.startswith(log)
         raise UsageError(
-            f"`{found.name}` is an {'earlier' if earlier else 'other'} state of the same run",
+            f"`{found.name}` is {'an earlier' if earlier else 'another'} state of the same run",
             "import it into another clone of the project",
         )
     is_unfinished = found.summary is not None and found.summary.status in UNFINISHED

@@ -64,12 +64,12 @@ LIMITS: Final[Mapping[str, int]] = {
     MODES: 64 << 20,
     FILES: 256 << 20,
 }
-"""How large an entry may be, unpacked."""
+"""The maximum size of an unpacked entry."""
 MAX_DEPTH: Final = 8
 MAX_LEVELS: Final = 8
 OWN_NAMES: Final = frozenset({RUN_JSON, RULES, SESSION, IMPORTED, OWN_COMMAND, CHILDREN})
-"""Files of a run that are not under `files/`: they have entries of their own, or belong to the
-machine the run was on."""
+"""Files of a run that are not under `files/`: they have their own entries, or belong to the
+machine that the run was on."""
 START_FIELDS: Final[Mapping[str, type]] = {
     "run": str,
     "loop": dict,
@@ -82,9 +82,9 @@ START_FIELDS: Final[Mapping[str, type]] = {
     "data": list,
 }
 """The fields of `run.json` that a run file has, with their types. Others, such as the worktree of a
-fork, are places on the machine of the run."""
+fork, are paths on the machine that the run was on."""
 INNER_FIELDS: Final[Mapping[str, type]] = {"parent": dict}
-"""Further fields of `run.json` of a run that another one started."""
+"""More fields of `run.json`, for a run that another one started."""
 _PART = re.compile(r"[A-Za-z0-9_@][A-Za-z0-9_@.+-]{0,99}")
 _ID = re.compile(r"[0-9a-f]{40}")
 _HASH = re.compile(r"[0-9a-f]{64}")

@@ -1,4 +1,4 @@
-"""Read an event log that is not in a project: all of it has to fit together.
+"""Read an event log that is not in a project: all of it must be consistent.
 
 Not here: the log of a run in a project (`runs.journal`, `runs.storage`).
 """

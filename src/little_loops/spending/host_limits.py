@@ -22,7 +22,7 @@ FILE = "limits.json"
 MAX_BYTES = 1 << 16
 MOST_HOSTS = 100
 LONGEST_MS = 8 * 24 * 3_600_000
-"""The longest limits are those for a week; a later reset is a mistake, or the clock was changed."""
+"""The longest limits last a week; a later reset is a mistake, or the clock was changed."""
 
 
 def known(environ: Mapping[str, str], now_ms: int) -> dict[str, int]:

@@ -23,7 +23,7 @@ FOLDER = "ledger"
 SUFFIX = ".jsonl"
 MAX_MONTH_BYTES = 1 << 30
 GUARD_S = 60.0
-"""Each line is synced, and many runs may wait for that on a machine that is busy."""
+"""Each line is synced, and on a busy machine many runs may be waiting for that."""
 
 
 def folder_of(environ: Mapping[str, str]) -> str:
@@ -63,7 +63,7 @@ def writing(environ: Mapping[str, str]) -> Iterator[Folder]:
         raise failure(error, "make", path) from error
     folder = Folder.at(path)
     if folder is None:
-        raise StorageError(f"`{path}` was removed while it was being made")
+        raise StorageError(f"`{path}` was removed while it was being created")
     with folder, guarded(folder, GUARD_S):
         yield folder
 

@@ -41,8 +41,8 @@ def read_rules(
     """
     if of_project and AGENTS in settings:
         raise UsageError(
-            f"`{path}`: `{AGENTS}` is a setting of the user",
-            "slots are for all projects on this machine; set it in the user's config file",
+            f"`{path}`: `{AGENTS}` is a user setting",
+            "slots are shared by all projects on this machine; set it in the user's config file",
         )
     try:
         slots = read_slots(settings[AGENTS]) if AGENTS in settings else None

@@ -27,7 +27,7 @@ from little_loops.system.plain_files import open_plain
 
 FILE: Final = "shares.json"
 LEAST_USD: Final = 0.01
-"""A smaller share is too little to start with."""
+"""A smaller share is not worth starting a turn with."""
 
 
 class Share(NamedTuple):
@@ -109,7 +109,7 @@ def _next_turn_usd(account: Mapping[str, Any]) -> float | NoShare | None:
     tokens = account.get("tokens", 0) + sum(use["tokens"] for use in uses)
     most_tokens, most_usd = account.get("limit_tokens"), account.get("limit_usd")
     if most_tokens is not None and tokens >= most_tokens:
-        reason = f"the agents of all runs have used {tokens} of {most_tokens} tokens"
+        reason = f"agents across all runs have used {tokens} of {most_tokens} tokens"
         return NoShare("max_tokens", reason, waits=False)
     if most_usd is None:
         return None
@@ -118,7 +118,7 @@ def _next_turn_usd(account: Mapping[str, Any]) -> float | NoShare | None:
     share = (most_usd - spent - reserved) / max(1, account.get("width", 1))
     if share >= LEAST_USD:
         return float(share)
-    reason = f"the agents of all runs have used ${spent:g} of ${most_usd:g}"
+    reason = f"agents across all runs have used ${spent:g} of ${most_usd:g}"
     return NoShare("max_cost", reason, waits=reserved > 0)
 
 

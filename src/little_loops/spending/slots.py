@@ -33,9 +33,9 @@ SLOT = "slot-"
 INNER = ".in"
 TICKET = "ticket-"
 VARIABLE = "LL_SLOT"
-"""`slot-1:TOKEN`: the slot of the agent around this process."""
+"""`slot-1:TOKEN`: the slot of the agent that this process runs in."""
 GUARD_S = 60.0
-"""Many runs may wait for the guard of a machine that is busy."""
+"""On a busy machine, many runs may be waiting for the guard."""
 
 
 class QueuePosition(NamedTuple):
@@ -159,7 +159,7 @@ class Queue:
             raise failure(error, "make", self._path) from error
         folder = Folder.at(self._path)
         if folder is None:
-            raise StorageError(f"`{self._path}` was removed while it was being made")
+            raise StorageError(f"`{self._path}` was removed while it was being created")
         return folder
 
 

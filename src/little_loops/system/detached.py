@@ -26,7 +26,7 @@ VERB = "background-run"
 PROGRAM = "from little_loops.cli.main import process; process()"
 """`python -m little_loops`, without what `-m` loads to find it."""
 END_S = 10.0
-"""The time for a process to save its run and to end what it has started."""
+"""How long a process has to save its run and stop whatever it started."""
 OUTER_RUN = ("LL_RUN_ID", "LL_STEP_ID", "LL_ATTEMPT", "LL_ITERATION", "LL_LOOP")
 OUTER_RUN_EXTRAS = ("LL_RUN_DIR", "LL_CLAIM", "LL_CONTINUATION", "LL_SLOT")
 

@@ -150,7 +150,7 @@ class Folder:
         self._make(name, mode)
         child = self.child(name)
         if child is None:
-            raise StorageError(f"`{self.place(name)}` was removed while it was being made")
+            raise StorageError(f"`{self.place(name)}` was removed while it was being created")
         try:
             if child.is_empty():  # created just now, or by a process that crashed before this line
                 self.sync()

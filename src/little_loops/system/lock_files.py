@@ -69,7 +69,7 @@ def _take_guard(folder: Folder, flags: int, kind: int, wait_s: float) -> int:
         if time.monotonic() > until:
             raise StorageError(
                 f"`{folder.place(GUARD)}` has been held for {wait_s:g} s",
-                "a process that starts or stops a run seems to hang; `fuser` on that file shows it",
+                "a process that starts or stops a run seems to hang; to find it, run `fuser` on that file",
             )
         time.sleep(pause_s)
         pause_s = min(pause_s * 2, 0.02)

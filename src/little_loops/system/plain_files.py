@@ -18,7 +18,7 @@ from little_loops.light_typing import BinaryIO
 
 NOT_A_FILE = "not a regular file"
 NONBLOCKING = os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
-"""Do not block on a pipe, nor acquire a controlling terminal."""
+"""Do not block on a pipe or acquire a controlling terminal."""
 
 
 def open_plain(

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from little_loops.system.silence import Silence
 
 DRAIN_S = 0.5
-"""How long to continue reading after the exit if a leftover process keeps a pipe open."""
+"""How long to keep reading after the exit if a leftover process holds a pipe open."""
 CHUNK = 1 << 16
 
 Sink = Callable[[bytes], None]

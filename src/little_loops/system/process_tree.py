@@ -29,7 +29,7 @@ OF_ONE_ACTION = (RUN_ID, "LL_STEP_ID", "LL_ATTEMPT")
 READS_FOR_LEFTOVERS = "LL_DRAIN"
 
 KILL_WAIT_S = 5.0
-"""How long to wait for killed processes; after that, one hangs in the kernel."""
+"""How long to wait for killed processes; one that takes longer hangs in the kernel."""
 LOOK_EACH_S = 0.02
 """How often to check a process if the system cannot notify us of its end."""
 KILL_AGAIN_S = 0.5
@@ -39,7 +39,7 @@ Plan = Sequence[tuple[int, float]]
 """Signals to send in turn, each with the seconds to wait after it; KILL follows."""
 
 Wait = Callable[[Collection[int], float], Collection[int]]
-"""Waits for one of these descriptors or for the time to pass; returns the ready ones."""
+"""Waits until a descriptor is ready or the time is up; returns the ready ones."""
 
 
 class Member(NamedTuple):

@@ -13,7 +13,7 @@ from little_loops.records import NamedTuple
 
 LOOKS = 10
 SHARE = 0.01
-"""The share of one CPU: a process that waits for a hung connection uses less."""
+"""As a share of one CPU; a process that waits for a hung connection uses less."""
 
 
 class CpuSample(NamedTuple):

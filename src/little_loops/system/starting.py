@@ -200,7 +200,7 @@ def _located(program: str, search: str) -> str:
 
 _WHY = {
     errno.E2BIG: "the command and its environment are longer than the system allows",
-    errno.EAGAIN: "the limit on processes is reached",
+    errno.EAGAIN: "the limit on the number of processes has been reached",
     errno.ENOMEM: "there is not enough memory to start a process",
     errno.EMFILE: "too many files are open",
     errno.ENFILE: "too many files are open in the whole system",

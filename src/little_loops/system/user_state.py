@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 SHOWN_NAME = 40
 EDITING = "editing.json"
-"""Which loops are being edited; few users have it."""
+"""Which loops are being edited; few users have this file."""
 
 
 def has_edits(environ: Mapping[str, str]) -> bool:

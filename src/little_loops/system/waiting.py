@@ -11,7 +11,7 @@ from little_loops.system.clock import RunClock
 from little_loops.system.stops import StopFlag
 
 RECHECK_S = 60.0
-"""The wall clock may be set meanwhile, so it is read again."""
+"""The wall clock may be changed in the meantime, so it is read again."""
 
 
 def wait_until(

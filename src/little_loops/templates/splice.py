@@ -67,7 +67,7 @@ def with_data(context: Mapping[str, Any], names: Collection[str]) -> dict[str, A
 
 
 GIVEN = "given"
-"""The namespace of references to `context` values that are data. Nobody can write it."""
+"""The namespace for references to `context` values that are data. It cannot be written in a file."""
 
 
 class AuthorValue(NamedTuple):
@@ -191,7 +191,7 @@ class _Splicer:
                 pieces.append(piece)
         if sum(map(_length, pieces)) > max(LONGEST, len(text)):
             raise TemplateError(
-                f"the text is longer than {LONGEST} characters once `context` is filled in",
+                f"the message is longer than {LONGEST} characters once `context` is filled in",
                 *(0, len(text)),
             )
         return tuple(pieces)

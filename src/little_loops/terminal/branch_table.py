@@ -19,7 +19,7 @@ from little_loops.terminal.terminal_lines import LineSymbols
 
 WIDEST_NAME: Final = 24
 FOLDED: Final = ("pass", "stopped")
-"""Stages of ended branches that are only counted; the others also keep a line."""
+"""Stages of ended branches that are only counted; branches at other stages keep their line."""
 _ENTERED = re.compile(r"\[(?P<iteration>[^\]]+)\] (?P<state>\S+) \S+ ")
 
 

@@ -27,11 +27,11 @@ _BETWEEN_DOTS = re.compile(rf"( *)({_DOT}|[^\s{_DOT}]+(?: [^\s{_DOT}]+)*)")
 _AT_THE_END = re.compile(rf" +{_DOT}$| {{2,}}-$")
 LEAST_ROOM = 20
 SECOND = 5
-"""The indentation of a second column that does not fit beside the first."""
+"""The indentation of a second column that does not fit next to the first."""
 SHORT = 8
 """Text up to this width after a gap, such as a time, is not a second column."""
 COUNTED = 7
-"""Rows after a count like `[1/20] ` have the same indentation as other lines of the step."""
+"""Rows after a count such as `[1/20] ` have the same indentation as the step's other lines."""
 
 
 def folded(text: str, width: int) -> str:

@@ -25,7 +25,7 @@ EVENTS_READ = 1000
 MOST_READ = 1000
 NAME = Column("NAME", least=20)
 STARTED = Column("STARTED")
-ENDED = Column("ENDED AS", least=17)
+ENDED = Column("RESULT", least=17)
 COST = Column("COST", leaves=2)
 _PATH = Column("PATH", least=7, leaves=3)
 COLUMNS = (
@@ -244,7 +244,7 @@ def _totals_line(past: Past, style: Style) -> str:
     if len(past.shown) < found.runs:
         parts[0] += f" ({len(past.shown)} shown)"
     of_last = f"of the last {found.read}: " if found.read < found.runs else ""
-    parts.append(f"{of_last}{found.completed / found.read:.0%} completed")
+    parts.append(f"{of_last}{_share_completed(found)}")
     if found.iterations is not None and found.duration_ms is not None:
         once = "" if found.iterations == 1 else "s"
         middle = f"median {found.iterations:g} iteration{once}"
@@ -252,6 +252,15 @@ def _totals_line(past: Past, style: Style) -> str:
         middle += f", {money(found.cost_usd, '')}" if found.cost_usd else ""
         parts.append(middle)
     return dot.join(parts)
+
+
+def _share_completed(found: Totals) -> str:
+    if found.read == 1:
+        return "completed" if found.completed else "not completed"
+    if found.completed == found.read:
+        return "all completed"
+    share = f" ({found.completed / found.read:.0%})" if found.completed else ""
+    return f"{found.completed or 'none'} completed{share}"
 
 
 # ── for programs ───────────────────────────────────────────────────────────────────────────────

@@ -47,9 +47,9 @@ from little_loops.terminal.terminal_lines import QUIET, Line, TerminalLines, liv
 TICK_S = 0.1
 REDRAW_S = 0.05
 SOON_S = 0.2
-"""Actions shorter than this get no live part."""
+"""Actions shorter than this are not shown live."""
 WIDEST = 100
-"""The right edge for times on a wide terminal, so that they stay near their line."""
+"""The right edge for times on a wide terminal, so that they stay close to the text."""
 GAP = 2
 MARGIN = 3
 """Columns left free at the right: the terminal echoes `^C` there, and it must not wrap."""

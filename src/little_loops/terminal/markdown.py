@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from little_loops.reporting.escape import visible
 
 MAX_SPAN = 300
-"""How many characters a code span has at most."""
+"""The maximum number of characters in a code span."""
 
 
 def code(text: str) -> str:

@@ -41,7 +41,7 @@ from little_loops.terminal.markdown import block, code, table
 from little_loops.terminal.summaries import ending_of, money
 
 MAX_BYTES: Final = 900_000
-"""GitHub refuses a job summary of more than 1 MiB; the rest is for what else a job writes there."""
+"""GitHub rejects a job summary of more than 1 MiB; the rest is left for what else a job writes there."""
 MOST_STEPS: Final = 200
 MOST_VISITS: Final = 60
 MOST_VALUES: Final = 40
@@ -53,7 +53,7 @@ MOST_LINE: Final = 300
 GAP: Final = "…"
 
 Hide = Callable[[str], str]
-"""Masks the secrets in a text."""
+"""Masks the secrets in a string."""
 
 
 def markdown_report(record: RunRecord) -> str:
@@ -161,7 +161,7 @@ def _metric(values: Sequence[float]) -> str:
 
 
 _DECISIONS = {"kept": ", kept", "put_back": ", reverted"}
-"""What became of the change that a step of a loop with `keep: best` measured."""
+"""What happened to the change that was measured in a step of a loop with `keep: best`."""
 
 
 def _row(step: RunStep) -> tuple[str, ...]:

@@ -87,7 +87,7 @@ class Outlet(io.TextIOBase):
 
     def _push(self, seconds: float) -> None:
         """Write kept data for at most this many seconds."""
-        assert self._descriptor is not None or not self._held, "what is held has a place to go"
+        assert self._descriptor is not None or not self._held, "held text has somewhere to go"
         until = time.monotonic() + seconds
         while self._held and self._poll.poll(max(until - time.monotonic(), 0) * 1000):
             try:

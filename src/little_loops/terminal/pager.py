@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 NONE = ("", "cat")
 LESS = ("less",)
 DEFAULTS = {"LESS": "FRX", "LV": "-c"}
-"""Quit if it fits on one screen, pass on colours, do not clear the screen."""
+"""Quit if the text fits on one screen, pass colours through, and do not clear the screen."""
 
 
 def pager_command(environ: Mapping[str, str]) -> list[str] | None:
@@ -49,7 +49,7 @@ def paged() -> Iterator[None]:
     import subprocess  # only where there is a pager
 
     pager = subprocess.Popen(command, stdin=subprocess.PIPE, env={**DEFAULTS, **os.environ})
-    assert pager.stdin is not None, "it was asked for"
+    assert pager.stdin is not None, "it was requested"
     terminal = os.dup(1)
     os.dup2(pager.stdin.fileno(), 1)
     pager.stdin.close()

@@ -16,7 +16,7 @@ from little_loops.terminal.tables import Style
 
 ANY_STATES = "..."
 CONTEXT = 3
-"""How many states of a long path are shown before the first difference."""
+"""How many states of a long path to show before the first difference."""
 EVERY_TRANSITION = "every transition is covered"
 
 

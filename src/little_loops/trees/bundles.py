@@ -35,7 +35,7 @@ from little_loops.trees.store import TreeStore
 
 HEADER: Final = b"# v2 git bundle\n"
 MAX_CONTENT_BYTES: Final = 4 << 30
-"""How large the content of a bundle may be, unpacked."""
+"""The maximum size of a bundle's contents, unpacked."""
 MAX_OBJECT_BYTES: Final = 256 << 20
 _MODES = (DIRECTORY, PLAIN, PROGRAM, LINK)
 # Repeatable: the same objects always give the same bytes, whatever packs they were in before.
@@ -211,7 +211,7 @@ class CheckedBundle:
         if both:
             raise WrongBundle(f"object {min(both)} is listed as missing")
         if strangers := bundle.modes.keys() - set(bundle.ids):
-            raise WrongBundle(f"the modes of {min(strangers)} belong to no tree")
+            raise WrongBundle(f"no tree uses the modes of {min(strangers)}")
         self._check_reached(self._check_trees())
 
     def _objects(self) -> Iterator[tuple[str, str]]:
@@ -267,7 +267,7 @@ class CheckedBundle:
                     todo.append(below)
         strangers = (self._kinds.keys() | self.bundle.missing.keys()) - reached
         if strangers:
-            raise WrongBundle(f"object {min(strangers)} belongs to no tree")
+            raise WrongBundle(f"no tree uses object {min(strangers)}")
         read_objects(self._git, self._files, lists, _check_guard)
 
     def add_to(self, store: TreeStore) -> None:
@@ -312,7 +312,7 @@ def _pack_in(bundle: Bundle) -> bytes:
     """Return the pack of a bundle; empty if it has no trees. Raises `WrongBundle`."""
     header = _header(bundle.ids)
     if not bundle.data.startswith(header):
-        raise WrongBundle("it does not begin with the trees of the run")
+        raise WrongBundle("it does not begin with the run's trees")
     pack = bundle.data[len(header) :]
     if bool(pack) != bool(bundle.ids) or (pack and not pack.startswith(b"PACK")):
         raise WrongBundle("it has no pack")

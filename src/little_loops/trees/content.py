@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hashlib import _Hash as Hash
 
 MAX_FILE_BYTES = 50 << 20  # said in docs/explanation/proof.md
-"""A larger file is recorded by its size and hash, and cannot be restored."""
+"""A larger file is recorded only by its size and hash, and cannot be restored."""
 MAX_NEW_BYTES = 500 << 20
 CHUNK = 1 << 20
 ATTEMPTS = 3
@@ -191,8 +191,8 @@ class Intake:
         raise NotStored(BUSY)
 
     def _feed(self, descriptor: int, size: int, id: Hash, plain: Hash | None = None) -> bool:
-        """Read a whole file into the hashes of its id and, if given, of its plain content. Return
-        whether it has this size."""
+        """Hash a whole file from its start: into `id` as a git blob of this size, and into `plain`
+        as it is. Return whether the file has this size; it may be changing. Raises `Interrupted`."""
         id.update(b"blob %d\0" % size)
         os.lseek(descriptor, 0, os.SEEK_SET)
         left = size

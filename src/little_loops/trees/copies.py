@@ -70,8 +70,8 @@ from little_loops.trees.walk import ContentWalk, Entry, Seeds, dump_seeds, load_
 
 CLEAN = "LL_CLEAN"
 PRODUCTS = (".o", ".obj", ".lo", ".a", ".lib", ".so", ".dll", ".dylib", ".class")
-"""How the names of files end that are built from others. One that an agent made may have been built
-from other sources than those that are delivered."""
+"""Suffixes of files that are built from others. If an agent made one, it may have been built from
+sources other than the delivered ones."""
 
 
 class CopyPlace(NamedTuple):

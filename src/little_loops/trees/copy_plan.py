@@ -38,7 +38,7 @@ LONG_AGO_NS = 315_619_200 * 1_000_000_000
 """The 2nd of January 1980: archives cannot hold anything older.
 
 An ignored file may have been built from sources.  One that is older than all of them is built again
-by a tool that compares times, such as `make`, and never taken for the product of what is delivered.
+by a tool that compares times, such as `make`, and is never taken for the product of the delivered sources.
 """
 
 

@@ -65,7 +65,7 @@ class Worksheet(NamedTuple):
         answer = self.git.try_out(self.project, (*options, *words), variables, stdin)
         if answer.code not in range(REFUSED):
             raise StoreError(
-                f"git cannot add and check out the files of the project: {answer.complaint}"
+                f"git cannot add and check out the project's files: {answer.complaint}"
             )
         return answer.out
 
@@ -134,26 +134,27 @@ def _require_commit(git: Git, project: str) -> None:
 
 
 @contextmanager
-def _worksheet(git: Git, project: str, place: str) -> Iterator[Worksheet]:
-    """Prepare an index like the user's, and an empty object directory; remove both at the end."""
+def _worksheet(git: Git, project: str, directory: str) -> Iterator[Worksheet]:
+    """Create `directory`, deleting what is there, with a copy of the user's index (if there is one)
+    and an empty object directory; delete it at the end. Raises `StoreError`."""
     words = ["rev-parse", "--git-path", "index", "--git-path", "objects"]
     answer = git.read(project, words)
     lines = os.fsdecode(answer.out).splitlines()
     if answer.code != 0 or len(lines) != 2:
         raise StoreError(f"git cannot find its index: {answer.complaint}")
     index, objects = (os.path.join(project, line) for line in lines)
-    shutil.rmtree(place, ignore_errors=True)
-    os.makedirs(os.path.join(place, "objects"), mode=PRIVATE_FOLDER)
+    shutil.rmtree(directory, ignore_errors=True)
+    os.makedirs(os.path.join(directory, "objects"), mode=PRIVATE_FOLDER)
     try:
         if os.path.lexists(index):
-            with reading(index) as source, open(f"{place}/index", "xb") as target:
+            with reading(index) as source, open(f"{directory}/index", "xb") as target:
                 shutil.copyfileobj(source, target)
                 info = os.fstat(source.fileno())
             # Git reads again what is not older than its index.
-            os.utime(f"{place}/index", ns=(info.st_atime_ns, info.st_mtime_ns))
-        yield Worksheet(git, project, place, os.path.realpath(objects))
+            os.utime(f"{directory}/index", ns=(info.st_atime_ns, info.st_mtime_ns))
+        yield Worksheet(git, project, directory, os.path.realpath(objects))
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 def _entries(listing: bytes) -> Iterator[tuple[str, tuple[str, str]]]:

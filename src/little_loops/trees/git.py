@@ -27,7 +27,7 @@ from little_loops.trees.repository_files import refuse_special_files
 OLDEST = (2, 25)
 DEADLINE_S = 600.0
 READING_S = 60.0
-"""How long one reading command may take in the user's repository; they usually take milliseconds."""
+"""How long one read-only command may take in the user's repository; most take milliseconds."""
 GIT_GRACE_S = 2.0
 COMPLAINT_CHARS = 400
 # Older versions ignore GIT_CONFIG_GLOBAL; a home that does not exist has no configuration.
@@ -80,7 +80,7 @@ REPOSITORY_VARIABLES = frozenset(
 IDENTITY_VARIABLES = frozenset(
     f"GIT_{who}_{what}" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")
 )
-"""The variables that say who commits; CI jobs often set them."""
+"""The variables that set the author and committer; CI jobs often set them."""
 
 Sink = Callable[[bytes], None]
 
@@ -166,7 +166,7 @@ class Git(NamedTuple):
                 raise
             raise StoreError(
                 f"`git {words[0]}` did not finish within {READING_S:g} s",
-                "try it yourself in the project: it may wait for a pipe or a slow disk",
+                "run it yourself in the project: it may be waiting for a pipe or a slow disk",
             ) from cut
 
     def change(self, directory: str, words: Sequence[str], stdin: bytes = b"") -> GitOutput:

@@ -39,7 +39,7 @@ LIST, FILES = b"list", b"files"
 INSTALLED = ("node_modules", "bower_components", "site-packages", ".tox", ".nox", ".eggs")
 INSTALLED_MARKS = ("pyvenv.cfg", "CACHEDIR.TAG")
 MAX_LINKS = 40
-REPOSITORY = "it is a git repository of its own"
+REPOSITORY = "it is a separate git repository"
 GIT_DIRECTORY = "it belongs to a git repository"
 
 

@@ -14,7 +14,7 @@ from little_loops.trees.git import Git
 from little_loops.trees.repository_files import GIT, lock_of_index
 
 WAIT_S = 10.0
-"""How long another git may take. Git offers no way to see whether it is still at work."""
+"""How long another git process may take. Git offers no way to see whether it is still working."""
 POLL_S = 0.05
 
 

@@ -36,8 +36,8 @@ LEVEL = 6
 
 ITSELF = ""
 Stamps = dict[str, dict[str, str]]
-"""For each linked directory, the hashes of all directories in it by their paths; for a linked file, its
-hash as `ITSELF`."""
+"""For each linked directory, the hashes of all directories in it, by path; for a linked file, its
+hash, as `ITSELF`."""
 
 
 def installed_in(rules: Rules) -> Iterator[tuple[str, str]]:

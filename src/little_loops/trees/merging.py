@@ -25,14 +25,14 @@ from little_loops.trees.user_index import add_files_as_in, index_of_ours
 from little_loops.trees.worktrees import HEADS, WHOLE, commit_of, run_git, wrong_branch
 
 OLDEST = (2, 38)
-"""The first version whose `merge-tree` merges without a work tree."""
+"""The first version in which `merge-tree` can merge without a work tree."""
 MergeKind = Literal["merge", "squash"]
 
 EDITS: Final = "Your local changes"
 UNTRACKED: Final = "The following untracked"
-"""How git's message about files that a merge would overwrite begins."""
+"""The start of git's message about files that a merge would overwrite."""
 LOCKED: Final = "Another git process"
-"""How git's message goes on if there is a lock: another git is at work, or was killed then."""
+"""The rest of git's message if there is a lock: another git process is running, or was killed."""
 
 
 class Merged(NamedTuple):
@@ -325,7 +325,7 @@ def _fast_forward(git: Git, project: str, new: str, wait_s: float) -> GitOutput:
             return answer
         lock = lock_of_index(project)
         if lock is None or not wait_until_gone(git, lock, ends_at - time.monotonic()):
-            why = f"another git is at work here, or was killed: remove `{lock}` if there is none"
+            why = f"another git process is running here, or was killed; if none is running, remove `{lock}`"
             return answer._replace(complaint=why)
 
 

@@ -15,8 +15,8 @@ from little_loops.trees.walk import Entry
 
 USUAL_MODES = (0o100644, 0o100755)
 START = "start-"
-"""Before the id of a run: the modes when it started. Those of a snapshot are found by its content,
-which they are no part of, so a later snapshot replaces them."""
+"""The prefix before a run's id: the modes when the run started. A snapshot's modes are found by its
+content, which does not include them, so a later snapshot replaces them."""
 
 
 class Modes(NamedTuple):

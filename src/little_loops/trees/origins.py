@@ -31,7 +31,7 @@ NAME: Final = "origins.json"
 Made = tuple[int, str]
 """What is at an ignored path: mode and content id of a small file."""
 LINKED: Made = (0, "")
-"""What the clean copy links: a directory, a repository or a large file."""
+"""What is linked in the clean copy: a directory, a repository or a large file."""
 
 
 class Origins(NamedTuple):
@@ -141,7 +141,7 @@ def read(files: StoreFiles) -> Origins:
     except (ValueError, TypeError, LookupError, AttributeError) as error:
         raise StoreError(
             f"`{files.place(NAME)}` is damaged",
-            "delete it; all ignored files that exist now will then be treated as your own",
+            "delete it; all ignored files that exist now will then be treated as yours",
         ) from error
 
 

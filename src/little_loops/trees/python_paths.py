@@ -28,7 +28,7 @@ from little_loops.trees.shadows import INSTALL as INSTALL
 
 PYTHONPATH = "PYTHONPATH"
 SEARCHED = ("PATH", PYTHONPATH, "NODE_PATH", "VIRTUAL_ENV")
-"""The variables that say where programs and packages are searched for."""
+"""The variables that set where programs and packages are searched for."""
 WORKTREES = "worktrees"
 PROGRAMS = ("python", "python3")
 PACKAGES = ("lib*", "python3*", "*-packages")
@@ -37,7 +37,7 @@ FINDERS = ("__editable__*.py", "_*editable*.py")
 MAPPED = re.compile(r"""(['"])([\w.]+)\1\s*[:,]\s*(['"])(/.*?)\3""")
 QUOTED = re.compile(r"""(['"])(/.*?)\1""")
 COMES_FIRST = "meta_path.insert("
-"""In a finder that Python asks before it searches any directory."""
+"""In an import finder, which Python consults before it searches any directory."""
 
 
 class Editable(NamedTuple):

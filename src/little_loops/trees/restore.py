@@ -20,10 +20,10 @@ from little_loops.trees.rules import parents
 
 UNKNOWN_MODE = 0
 Spare = Callable[[str], bool]
-"""Returns whether a path belongs to another run, and must not be touched."""
+"""Returns whether a path belongs to another run and must not be touched."""
 COMPILED_FOLDER = "__pycache__"
-NOT_READ = "it cannot be read, so it was not replaced; move it away yourself"
-NOT_KEPT = "it is too large to be kept, so it was not replaced; move it away yourself"
+NOT_READ = "it cannot be read, so it was not replaced; move it yourself"
+NOT_KEPT = "it is too large to store, so it was not replaced; move it yourself"
 
 
 class Repair:

@@ -57,7 +57,7 @@ from little_loops.trees.stored import LEFT_OUT_MARK, StoredTrees, to_undo, with_
 from little_loops.trees.walk import NEVER_NS, ContentWalk, dump_seeds, load_seeds
 
 MAX_PACKS = 50
-"""Each snapshot with new content adds a pack; lookups in too many packs are slow."""
+"""Each snapshot with new content adds a pack, and lookups in many packs are slow."""
 USUAL_BOUNDS = Bounds()
 STATUSES: Mapping[str, Literal["changed", "added", "deleted"]] = {
     "A": "added",

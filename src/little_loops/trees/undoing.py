@@ -52,7 +52,7 @@ class Goal(NamedTuple):
 
 
 Doing = Literal["undo", "finish", "redo"]
-"""Undo something, finish what was interrupted, or undo the last undo."""
+"""Undo a run, finish an interrupted undo, or reverse the last undo."""
 
 
 class Undone(NamedTuple):
@@ -231,7 +231,7 @@ class Undo:
             record = _decoded(plain)
         except (KeyError, TypeError, ValueError) as error:
             raise StoreError(
-                f"`{self._path}`, the record of the last undo, is damaged",
+                f"`{self._path}`, which records the last undo, is damaged",
                 "delete it, then run `ll-loop undo` again",
             ) from error
         return record if record.seq == self._recorded.seq else None

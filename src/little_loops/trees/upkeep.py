@@ -22,7 +22,7 @@ from little_loops.trees.objects import TEMPORARY
 from little_loops.trees.reading import cannot_read, run_git
 
 ROOM = 0.8
-"""A store above its cap is made smaller than that, or every run that ends would have to do it."""
+"""A store above its limit is reduced to less than the limit, so that not every run has to do it when it ends."""
 LOCK = "lock"
 PACK = ["pack-objects", "--quiet", "--revs", "--missing=allow-any", "--delta-base-offset"]
 

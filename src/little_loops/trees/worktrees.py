@@ -41,7 +41,7 @@ from little_loops.trees.worktree_records import forget
 REMOVED = ".removed"
 HEADS = "refs/heads/"
 NO_BRANCH = b"## HEAD (no branch)"
-"""What `git status` says of a detached HEAD."""
+"""What `git status` prints for a detached HEAD."""
 # `read-tree` would leave out what a sparse checkout leaves out.
 WHOLE = ("-c", "core.sparseCheckout=false")
 # Submodules stay empty, whatever the user's settings say.
@@ -157,7 +157,7 @@ def _create_branch(git: Git, project: str, branch: str, commit: str) -> None:
     if answer.code != 0 and commit_of(git, project, HEADS + branch) != commit:
         if (taken := _branch_in_the_way(git, project, branch)) is not None:
             raise StoreError(
-                f"cannot create the branch `{branch}`, because there is a branch `{taken}`",
+                f"cannot create the branch `{branch}`, because there is already a branch `{taken}`",
                 f"rename it: `git branch -m {taken} NEW_NAME`",
             )
         raise StoreError(

@@ -126,7 +126,7 @@ def _option(body: Mapping[str, Any], name: str, field: OptionField) -> Iterator[
             yield field.option
     elif isinstance(value, dict):
         if len(value) > MOST_VALUES or not all(isinstance(each, str) for each in value.values()):
-            raise bad_request(f"the values of `{name}` must be texts")
+            raise bad_request(f"the values of `{name}` must be strings")
         yield from (f"{field.option}={key}={text}" for key, text in value.items())
     else:
         yield f"{field.option}={value}"
@@ -200,7 +200,7 @@ def create(site: Site, query: Query) -> Mapping[str, Any]:
 def _text(body: Mapping[str, Any], name: str, default: str) -> str:
     value = body.get(name, default)
     if not isinstance(value, str):
-        raise bad_request(f"`{name}` must be a text")
+        raise bad_request(f"`{name}` must be a string")
     return value
 
 
@@ -216,8 +216,8 @@ def again(site: Site, query: Query) -> Mapping[str, Any]:
     loop = project.loops.by_name().get(view.loop)
     if (why := why_not_again(view, loop)) is not None:
         raise ApiError(409, "refused", *why)
-    assert loop is not None, "otherwise it is refused"
-    assert loop.path is not None, "otherwise it is refused"
+    assert loop is not None, "otherwise, the request is refused"
+    assert loop.path is not None, "otherwise, the request is refused"
     changed = options(query.body, AGAIN, "dry_run")  # refuses what is wrong with it
     same = as_before(view, loop, project.runs.machine(view), query.body)
     words = [loop.path, *same, *changed]
@@ -231,7 +231,7 @@ def as_before(
     view: RunView, loop: LoopEntry, machine: FSMLoop | None, body: Mapping[str, Any]
 ) -> Iterator[str]:
     """Yield the options that give a new run what another one had, without what a body has."""
-    assert view.summary is not None, "otherwise it is refused"
+    assert view.summary is not None, "otherwise, the request is refused"
     _, at, id = view.name.partition("@")
     if at:
         yield f"--id={id}"

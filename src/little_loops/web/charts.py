@@ -133,7 +133,7 @@ def _pauses(entries: Sequence[Entry]) -> Iterator[Pause]:
         if isinstance(entry.event, FinalEvent):
             ended = entry
         elif isinstance(entry.event, Resume) and ended is not None:
-            assert isinstance(ended.event, FinalEvent), "that is what it was"
+            assert isinstance(ended.event, FinalEvent), "only a final event is stored as `ended`"
             verdict, tone = _ended_as(ended.event.status, ended.event.reason)
             yield Pause(ended.wall_ms, entry.wall_ms, verdict, tone)
             ended = None

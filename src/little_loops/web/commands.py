@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 LONGEST_S = 300
 POLL_S = 0.05
-"""How often the page looks whether a run is queued."""
+"""How often the page checks whether a run is queued."""
 LONGEST_ARGUMENT = 1 << 17
-"""Linux accepts no longer one."""
+"""Linux does not accept a longer one."""
 
 
 class Printed(NamedTuple):
@@ -86,7 +86,7 @@ def queue_command(project: Project, *words: str) -> Printed:
 
 
 def _check_words(words: Sequence[str]) -> None:
-    """Raise `ApiError` for words that no command can be given."""
+    """Raise `ApiError` for arguments that cannot be passed to a command."""
     if any(
         "\0" in word or len(word.encode("utf-8", "replace")) > LONGEST_ARGUMENT for word in words
     ):

@@ -92,7 +92,7 @@ def save(site: Site, query: Query) -> Mapping[str, Any]:
             409,
             "changed",
             f"`{os.path.basename(place.path)}` has changed since you opened it",
-            "load it again, and repeat your edit",
+            "reload it, and repeat your edit",
             diff=_difference(place, raw, text),
             hash=_hash(raw),
             text=raw.decode(errors="replace"),
@@ -194,7 +194,7 @@ def _lines(text: str) -> Sequence[str]:
 def _text(query: Query) -> str:
     text = query.body.get("text")
     if not isinstance(text, str):
-        raise bad_request("`text` must be the text of the file")
+        raise bad_request("`text` must be the file's text")
     _encoded(text)
     return text
 
@@ -231,7 +231,7 @@ def _encoded(text: str) -> bytes:
     try:
         data = text.encode()
     except UnicodeEncodeError:
-        raise bad_request("`text` contains half of a character") from None
+        raise bad_request("`text` contains half of a surrogate pair") from None
     if len(data) > LARGEST:
         raise UsageError("the text is larger than 1 MiB", "move data to files that actions read")
     return data

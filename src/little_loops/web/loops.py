@@ -35,7 +35,7 @@ STRIP = 20
 COUNTED = 1000
 CHARTED = 200
 CURRENT = 3
-"""How many of a loop's current runs are in the list; there may be hundreds."""
+"""How many of a loop's current runs to list; there may be hundreds."""
 LARGEST = 1 << 20
 
 
@@ -250,7 +250,7 @@ def loop_charts(site: Site, query: Query) -> Mapping[str, Any]:
     name = names[0] if names else key.file
     runs = project.past.gathered().of_loop.get(name, ())
     if not names and not runs:
-        raise not_found("unknown_loop", f"there is no loop `{name}`, and no run of it")
+        raise not_found("unknown_loop", f"there is no loop named `{name}`, nor a run of it")
     shown = [ending(project, run) for run in runs[: query.number("last", CHARTED, 2000)]]
     counts = Counter((each["word"], each["tone"]) for each in shown)
     return {

@@ -1,4 +1,4 @@
-"""What the actions of a run printed, in pieces, and searching it: as text, with secrets masked."""
+"""The output of a run's actions: read in pieces, or searched; as text, with secrets masked."""
 
 from __future__ import annotations
 

@@ -32,11 +32,11 @@ from little_loops.web.site import Site
 
 ASSETS: Final = os.path.join(os.path.dirname(__file__), "assets")
 PAGE: Final = 100
-"""How many steps the page asks for at once."""
+"""How many steps the page requests at once."""
 TIMELINE: Final = 500
 OUTPUT: Final = 65_536
 MOST_STEPS: Final = 200
-"""The newest steps, which are in the report with everything about them."""
+"""The newest steps, which are in the report in full."""
 PER_ITERATION: Final = 20_000
 FEWEST_ITERATIONS: Final = 20
 MAX_BYTES: Final = 4_000_000

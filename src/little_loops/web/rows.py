@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from little_loops.web.site import Project
 
 FAILURE_WITHIN = 30
-"""How many events from the end may be after the action that failed."""
+"""How many of the last events can come after the action that failed."""
 LONGEST_LINE = 200
 MOST_VALUES = 20
-NOT_RESUMED = "the answer is stored, and the run has not continued yet: resume it"
+NOT_RESUMED = "the answer is stored, but the run has not continued yet; resume it"
 Loops = Mapping[str, "LoopEntry"]
 GROUPS: tuple[Group, ...] = ("waiting", "running", "queued", "ended")
 

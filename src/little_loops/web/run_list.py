@@ -59,7 +59,7 @@ SORTS: Mapping[str, Measure] = {
     "longest": lambda run: run.ran_ms,
     "costliest": lambda run: run.cost_usd,
 }
-"""By what runs are sorted, the largest first; those that are equal, the newest first."""
+"""What runs are sorted by, the largest first; equal ones, the newest first."""
 
 
 def questions() -> list[Question]:

@@ -44,11 +44,11 @@ if TYPE_CHECKING:
     from little_loops.web.site import FoundRun, Project, Site
 
 RECENT = 200
-"""How many events from the end tell what a run is doing now."""
+"""How many of the last events are read to tell what a run is doing."""
 FURTHER = 5000
-"""How many are read if an agent's turn or many branches have recorded more than that in one step."""
+"""The same, for a step in which an agent's turn or many branches have recorded more events than that."""
 SNAPSHOTS = ("tree", "forked")
-"""The kinds of the events that say what the files were before a run."""
+"""The kinds of events that record what the files were before a run."""
 KEPT_COUNTS = 8
 EVENTS_AT_ONCE = 500
 MOST_EVENTS = 2000
@@ -195,7 +195,7 @@ def _gate(
     """Return what the gate that a run waits at says, and where it can lead; if it has been answered
     already, what remains to be done."""
     if (answer := project.runs.answer(view)) is not None:
-        text = f"it was {visible(quoted_answer(answer))}, but has not continued yet: resume it"
+        text = f"it was {visible(quoted_answer(answer))}, but has not continued yet; resume it"
         return {"gate_message": text, "gate_choices": []}
     state = None
     if machine is not None and view.summary is not None and view.status == "needs_review":
@@ -270,7 +270,9 @@ class CountCache:
         if machine is None and view.is_blank:
             return {"schema": 1, "machine": None, "counted_seq": 0}
         if machine is None:
-            raise LittleLoopsError(f"the files of `{view.name}` do not say which loop it ran")
+            raise LittleLoopsError(
+                f"the saved files for run `{view.name}` do not record which loop it ran"
+            )
         counts = self._counts(view)
         entries = recent_events(project, view)
         last = {

@@ -20,7 +20,7 @@ API = "/api/"
 OUR_NAMES = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?", re.IGNORECASE)
 READING = ("GET", "HEAD")
 EDITED = re.compile(r"/api/loops(/[^/]+/(source|preview|convert))?")
-"""Routes that change loop files, or show how they would be changed."""
+"""Routes that change loop files, or preview a change."""
 MAX_BODY = 4 << 20
 
 HEADERS = {
@@ -129,7 +129,7 @@ def _wrong_form(headers: Mapping[str, str]) -> ApiError | None:
         return ApiError(415, "not_json", "the body must be JSON: `application/json`")
     length = headers.get("content-length", "0")
     if not length.isascii() or not length.isdecimal():
-        return ApiError(400, "bad_request", "the length of the body is not a number")
+        return ApiError(400, "bad_request", "the body's length is not a number")
     if len(length) > 12 or int(length) > MAX_BODY:
         return too_large()
     return None

@@ -30,7 +30,7 @@ from little_loops.web.static_files import FOLDER, Assets
 HOST = "127.0.0.1"
 STOPPING = (signal.SIGINT, signal.SIGTERM)
 ENDING_S = 1
-"""How long answers may take to end when the server stops; streams end at once."""
+"""How long responses may take to finish when the server stops; streams end immediately."""
 BACKLOG = 128
 
 

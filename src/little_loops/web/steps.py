@@ -309,7 +309,7 @@ def _can(site: Site, view: RunView, row: Mapping[str, Any]) -> list[dict[str, An
     kept = [found["fork"], found["undo"]]
     if row["tree"] is not None:
         return kept
-    why = Refusal(f"no snapshot shows the files as step {row['step']} left them")
+    why = Refusal(f"no snapshot shows the files as they were after step {row['step']}")
     return [each if not each["allowed"] else can(each["verb"], why) for each in kept]
 
 
@@ -489,7 +489,7 @@ def run_diff(site: Site, query: Query) -> Mapping[str, Any]:
 def _diff(site: Site, view: RunView, project: Project, first: int, last: int) -> Mapping[str, Any]:
     machine = project.runs.machine(view)
     if machine is None:
-        raise UsageError(f"the files of `{view.name}` do not say which loop it ran")
+        raise UsageError(f"the saved files for run `{view.name}` do not record which loop it ran")
     story = Story(machine).read(project.runs.events_of_steps(view, first, last))
     span = span_of(story, first, last)
     same = span.before.id == span.after.id

@@ -33,13 +33,13 @@ ACTIONS = [
         """
         warning[LL305] 5:17 /ll:fix
           `/ll:fix` looks like a slash command, but is part of a shell action
-          help: move it to a state of its own, as the whole action
+          help: give it its own state, with nothing else in the action
         warning[LL305] 5:34 /review
           `/review` looks like a slash command, but is part of a shell action
-          help: move it to a state of its own, as the whole action
+          help: give it its own state, with nothing else in the action
         warning[LL305] 7:21 /ll:that
           `/ll:that` looks like a slash command, but is part of a shell action
-          help: move it to a state of its own, as the whole action
+          help: give it its own state, with nothing else in the action
         """,
     ),
     row(
@@ -93,7 +93,7 @@ ACTIONS = [
         """
         warning[LL305] 13:8 /ll:fix
           `/ll:fix` looks like a slash command, but is part of a shell action
-          help: move it to a state of its own, as the whole action
+          help: give it its own state, with nothing else in the action
         """,
     ),
     row(
@@ -117,17 +117,17 @@ ACTIONS = [
         initial: a
         states:
           a: {action: Fix the lint errors, next: b}
-          b: {action: "Tests fail, see ${prev.file}", action_type: shell, next: c}
+          b: {action: "The tests are failing; see ${prev.file}", action_type: shell, next: c}
           c: {action: Mend what is wrong, action_type: prompt, next: d}
           d: {action: "Rscript fit.R data && Make it && CC=gcc make it", next: e}
-          e: {action: "Tests fail, see ${prev.file}", action_type: agent, next: done}
+          e: {action: "The tests are failing; see ${prev.file}", action_type: agent, next: done}
           done: {terminal: true}
         """,
         """
         warning[LL313] 3:15 Fix the lint errors
           the action of state `a` looks like a prompt, but a shell would run it
           help: add `action_type: prompt`
-        error[LL105] 7:60 agent
+        error[LL105] 7:71 agent
           `action_type` must be `shell`, `slash` or `prompt`, not `agent`
           help: the default for `action_type` is slash if it starts with a slash command, else shell
         """,
@@ -149,13 +149,13 @@ ACTIONS = [
         """,
         """
         warning[LL325] 3:15 claude -p 'Fix it.'
-          the script of state `a` starts `claude`, but does not count as an agent
+          the script of state `a` starts `claude`, but is not treated as an agent
           help: give its prompt as the action, `{action: PROMPT, action_type: prompt}`, and its options in `host`; or, if it should stay a script, add `action_type: shell`
         warning[LL325] 4:15 "git pull && FAST=1 timeout 60 /opt/bin/codex exec -m x < plan.md"
-          the script of state `b` starts `codex`, but does not count as an agent
+          the script of state `b` starts `codex`, but is not treated as an agent
           help: give its prompt as the action, `{action: PROMPT, action_type: prompt}`, and its options in `host`; or, if it should stay a script, add `action_type: shell`
         warning[LL325] 5:15 "sh -c 'cat plan.md | claude --print'"
-          the script of state `c` starts `claude`, but does not count as an agent
+          the script of state `c` starts `claude`, but is not treated as an agent
           help: give its prompt as the action, `{action: PROMPT, action_type: prompt}`, and its options in `host`; or, if it should stay a script, add `action_type: shell`
         error[LL105] 10:51 agent
           `action_type` must be `shell`, `slash` or `prompt`, not `agent`
@@ -170,7 +170,7 @@ ACTIONS = [
         """,
         """
         warning[LL325] 2:6 claude -p "$(cat PROMPT.md)" --permission-mode acceptEdits
-          the script of state `fix` starts `claude`, but does not count as an agent
+          the script of state `fix` starts `claude`, but is not treated as an agent
           help: give its prompt as the action, `{action: PROMPT, action_type: prompt}`, and its options in `host`; or, if it should stay a script, add `action_type: shell`
         """,
     ),

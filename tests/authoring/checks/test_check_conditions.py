@@ -76,7 +76,7 @@ CONDITIONS = [
         """
         error[LL209] 6:49 'ok(?!ay)'
           `ok(?!ay)` is not a valid pattern: invalid perl operator `(?!`
-          help: look-arounds and back-references are not supported; `regex: false` matches the text literally
+          help: lookarounds and backreferences are not supported; `regex: false` matches the text literally
         """,
     ),
     row(
@@ -90,7 +90,7 @@ CONDITIONS = [
         """
         error[LL209] 6:135 '${context.look}'
           `ok(?!ay)` is not a valid pattern: invalid perl operator `(?!`
-          help: look-arounds and back-references are not supported; `regex: false` matches the text literally
+          help: lookarounds and backreferences are not supported; `regex: false` matches the text literally
         """,
     ),
     row(
@@ -102,10 +102,10 @@ CONDITIONS = [
         """
         error[LL209] 6:81 '('
           `(` is not a valid pattern: missing `)`
-          help: look-arounds and back-references are not supported; `regex: false` matches the text literally
+          help: lookarounds and backreferences are not supported; `regex: false` matches the text literally
         error[LL209] 6:133 '('
           `(` is not a valid pattern: missing `)`
-          help: look-arounds and back-references are not supported; `regex: false` matches the text literally
+          help: lookarounds and backreferences are not supported; `regex: false` matches the text literally
         """,
     ),
     row(
@@ -169,7 +169,7 @@ CONDITIONS = [
         """
         error[LL209] 9:44 "^${context.pattern}$"
           `^ok(?!ay)$` is not a valid pattern: invalid perl operator `(?!`
-          help: look-arounds and back-references are not supported; `regex: false` matches the text literally
+          help: lookarounds and backreferences are not supported; `regex: false` matches the text literally
         error[LL210] 10:37 "${context.path}"
           `.a[` is not a valid jq filter: syntax error, unexpected end of file
           help: try it on some output: `… | jq '<path>'`

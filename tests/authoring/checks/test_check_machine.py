@@ -226,7 +226,7 @@ def test_each_problem_has_its_words_and_its_place(source: str, expected: str) ->
     ("to", "message"),
     [
         ("https://hooks.example.org/T0/B0/x", "the URL of a webhook is a secret"),
-        ("ntfy://me:word@ntfy.example.org/loops", "this address has a password"),
+        ("ntfy://me:word@ntfy.example.org/loops", "this address contains a password"),
         ("ntfy://ntfy.example.org/loops", None),
         ("https://hooks.example.org/${env.HOOK}", None),
         ("${env.HOOK}", None),

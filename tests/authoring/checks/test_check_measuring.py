@@ -42,7 +42,7 @@ ROWS = [
         tuning("action: bench", "keep: best"),
         """
         error[LL218] 6:53 best
-          `keep: best` needs a check, and state `measure` is not one
+          `keep: best` needs a check, but state `measure` is not one
           help: add `check: true` to state `measure`
         """,
     ),
@@ -51,7 +51,7 @@ ROWS = [
         tuning('action: "/rate"\n            check: true', "keep: best"),
         """
         error[LL218] 7:53 best
-          `keep: best` needs a shell command that prints a number, and state `measure` has none
+          `keep: best` needs a shell command that prints a number, but state `measure` has none
           help: write the command as its `action`, or remove `keep: best`
         """,
     ),
@@ -114,7 +114,7 @@ ROWS = [
         """
         error[LL104] 4:33 0
           `repeat` must be at least 1, not `0`
-          help: write something like `repeat: 5`
+          help: write, for example, `repeat: 5`
         """,
     ),
     row(
@@ -122,7 +122,7 @@ ROWS = [
         paradigm("check: ./b.sh", "min_gain: 3"),
         """
         error[LL120] 5:11 3
-          `min_gain` has no meaning without `keep: best`
+          `min_gain` has no effect without `keep: best`
           help: add `keep: best`, or remove `min_gain`
         """,
     ),
@@ -136,7 +136,7 @@ ROWS = [
         """,
         """
         error[LL120] 4:75 3
-          `min_gain` has no meaning without `keep: best`
+          `min_gain` has no effect without `keep: best`
           help: add `keep: best`, or remove `min_gain`
         """,
     ),
@@ -146,7 +146,7 @@ ROWS = [
         """
         error[LL103] 6:11 some
           `min_gain` must be a number or `noise`, not text
-          help: write something like `min_gain: 2.5`
+          help: write, for example, `min_gain: 2.5`
         """,
     ),
     row(
@@ -155,7 +155,7 @@ ROWS = [
         """
         error[LL104] 6:11 -1
           `min_gain` must be at least 0, not `-1`
-          help: write something like `min_gain: 2.5`
+          help: write, for example, `min_gain: 2.5`
         """,
     ),
     row(
@@ -164,7 +164,7 @@ ROWS = [
         """
         error[LL105] 5:7 worst
           `keep` must be `best`, not `worst`
-          help: write something like `keep: best`
+          help: write, for example, `keep: best`
         """,
     ),
     row(

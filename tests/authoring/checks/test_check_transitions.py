@@ -352,7 +352,7 @@ TRANSITIONS = [
         """
         warning[LL317] 5:3 gave_up
           only `on_fail` leads to `gave_up`, but a run that ends there counts as a success
-          help: add `outcome: failure`, or `outcome: success` if you mean that
+          help: add `outcome: failure`, or `outcome: success` if that is what you want
         """,
     ),
     row(

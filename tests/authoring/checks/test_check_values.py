@@ -105,7 +105,7 @@ TEMPLATES = [
           `${captured.files}` needs a field
           help: write `${captured.files.output}`, or another field
         error[LL405] 6:60 ${prev.output.length}
-          `prev.output` has no fields of its own
+          `prev.output` has no fields
           help: write `${prev.output}`
         error[LL405] 6:82 ${loop.nmae}
           `loop` has no field `nmae`

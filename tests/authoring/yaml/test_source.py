@@ -14,7 +14,7 @@ from little_loops.authoring.yaml.pyyaml import FASTEST, PureParser
 from little_loops.authoring.yaml.source import parse
 from little_loops.errors import Problem
 
-SECOND = "LL007 2:1+3 a second document begins here; a loop file holds only one"
+SECOND = "LL007 2:1+3 a second document begins here; a loop file can have only one"
 both = pytest.mark.parametrize("parser", [FASTEST, PureParser], ids=["C", "pure"])
 
 

@@ -61,10 +61,10 @@ def told(text: str, parser: Any) -> str:
         ),
         (
             "a:\n    b: 1\n  c: 2\n",
-            "LL025 3:3 'c: 2' the indentation of this line does not match any line above",
+            "LL025 3:3 'c: 2' this line's indentation does not match that of any line above",
         ),
         ("a: - b\n", "LL025 1:4 '-' a list cannot begin on the same line as its key"),
-        ("- a\nb: 1\n", "LL025 2:1 'b: 1' the indentation of this line does not match any line above"),
+        ("- a\nb: 1\n", "LL025 2:1 'b: 1' this line's indentation does not match that of any line above"),
         ("a: 1\nfoo\nb: 2\n", "LL026 2:1 'foo' a key must be followed by a colon and a space"),
         ("a#\n  b: 1\n", "LL026 1:1 'a#' a key must be followed by a colon and a space"),
         ("key\nb: 1", "LL026 1:1 'key' a key must be followed by a colon and a space"),

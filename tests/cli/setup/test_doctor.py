@@ -247,7 +247,7 @@ def test_a_damaged_file_of_consent_is_a_finding(project: Project):
     [finding] = found(patient(project, Answers(claude="1")), "consent")
     assert (finding.level, finding.fix) == (
         "problem",
-        "it holds the consent for all projects: delete it, then run `ll-loop trust` again in each one",
+        "it holds your consent for all projects: delete it, then run `ll-loop trust` again in each project",
     )
 
 

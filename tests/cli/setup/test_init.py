@@ -163,7 +163,7 @@ def test_where_the_clean_copy_is_not_proved_it_is_left_out_and_said_why(project:
     assert done.stderr.splitlines()[2:] == [
         "  here: cannot be judged",
         "warning: the tests cannot run yet: unittest found no tests (`clean: true` is left out)",
-        "warning: no agent CLI is on PATH; the loop needs `claude`, or another `host`",
+        "warning: no agent CLI found on PATH; install `claude`, or set `host` to the agent CLI you use",
         "next: make the tests run, then ll-loop run fix-tests --dry-run",
     ]
     loop = load(project.file(".loops/fix-tests.yaml"), "fix-tests.yaml", "fix-tests").loop
@@ -286,7 +286,7 @@ def test_nothing_is_written_over(project: Project, file: str, text: str):
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
         f"error: the loop `my-loop` already exists: `.loops/{file}`\n"
-        "   = help: files are never overwritten; rename it, or write another one: `--template NAME`"
+        "   = help: files are never overwritten; rename the file, or write a different loop: `--template NAME`"
         " with one of tests, lint, types, relay, deploy, empty\n"
     )
     assert {path.name for path in (project.root / ".loops").iterdir()} == {file}
@@ -439,9 +439,9 @@ def test_it_says_what_to_do_before_the_first_run(project, capsys, monkeypatch):
         assert main(["--template", name]) == 0
         said += capsys.readouterr().err.splitlines()[1:]
     assert said == [
-        "warning: no agent CLI is on PATH; the loop needs `claude`, or another `host`",
+        "warning: no agent CLI found on PATH; install `claude`, or set `host` to the agent CLI you use",
         "next: write plan.md, then ll-loop run implement-plan --dry-run",
-        "warning: no agent CLI is on PATH; the loop needs `claude`, or another `host`",
+        "warning: no agent CLI found on PATH; install `claude`, or set `host` to the agent CLI you use",
         "next: put your command into .loops/fix-lint.yaml, then ll-loop run fix-lint --dry-run",
         "next: ll-loop run safe-deploy --dry-run",
     ]

@@ -26,7 +26,7 @@ def told(action: str, context: dict[str, object] | None = None, shell: str = "sh
     [
         pytest.param(
             "@ --version",
-            "error: `@` is used as the name of a command, and would be run = "
+            "error: `@` is used as a command name, and would be run = "
             "write the command literally, and pass the value to it as an argument",
             id="command",
         ),
@@ -87,7 +87,7 @@ def told(action: str, context: dict[str, object] | None = None, shell: str = "sh
         pytest.param(
             "trap 'echo @' EXIT",
             "error: `@` is inside the program text of `trap`, and would be run = "
-            "assign it to a variable on a line of its own first: `value=@`, "
+            "first assign it to a variable, on a separate line: `value=@`, "
             'and use `"$value"` in the text of the trap',
             id="trap",
         ),
@@ -105,7 +105,7 @@ def told(action: str, context: dict[str, object] | None = None, shell: str = "sh
         ),
         pytest.param(
             "read @",
-            "error: `@` is used as the name of a variable, which bash evaluates = "
+            "error: `@` is used as a variable name, which bash evaluates = "
             "write the name literally",
             id="name",
         ),
@@ -130,8 +130,7 @@ def told(action: str, context: dict[str, object] | None = None, shell: str = "sh
         ),
         pytest.param(
             "PS4=@",
-            "error: `@` is assigned to `PS4`, which the shell evaluates = "
-            "use a variable of your own",
+            "error: `@` is assigned to `PS4`, which the shell evaluates = use your own variable",
             id="variable",
         ),
         pytest.param(
@@ -148,7 +147,7 @@ def told(action: str, context: dict[str, object] | None = None, shell: str = "sh
         pytest.param(
             "echo ${x:-@}",
             "error: `@` is inside a `${…}` expansion of the shell = "
-            "assign it to a variable on a line of its own first: `value=@`",
+            "first assign it to a variable, on a separate line: `value=@`",
             id="parameter",
         ),
         pytest.param(
@@ -165,7 +164,7 @@ def told(action: str, context: dict[str, object] | None = None, shell: str = "sh
         ),
         pytest.param(
             "cat <<@",
-            "error: `@` is used as the delimiter of a here-document = write the delimiter literally",
+            "error: `@` is used as a here-document's delimiter = write the delimiter literally",
             id="delimiter",
         ),
         pytest.param(
@@ -184,7 +183,7 @@ def told(action: str, context: dict[str, object] | None = None, shell: str = "sh
         pytest.param(
             "coproc cat @",
             "error: `@` is in a script with `coproc`, so its position is not certain = "
-            "assign it to a variable on a line of its own first: `value=@`, "
+            "first assign it to a variable, on a separate line: `value=@`, "
             "at the top of the script",
             id="unclear",
         ),
@@ -288,13 +287,13 @@ def test_what_to_do_instead_with_each_program(programs, help):
         pytest.param(
             'echo "\\$${PRICE}"',
             "warning: `\\$${` gives a literal `${`, whatever precedes it = "
-            'for a dollar sign before a value keep the two apart: `\\$""${`',
+            'to put a dollar sign before a value, separate the two: `\\$""${`',
             id="an escape after a backslash",
         ),
         pytest.param(
             "echo $$${HOME}",
             "warning: `$$${` gives a literal `${`, whatever precedes it = "
-            'for a dollar sign before a value keep the two apart: `$$""${`',
+            'to put a dollar sign before a value, separate the two: `$$""${`',
             id="an escape after a dollar",
         ),
     ],
@@ -349,7 +348,7 @@ def test_words_need_room(action):
 
 def test_the_authors_words_are_data_where_they_hold_data():
     (said,) = told("${context.cmd:q} x", {"cmd": "ls @".replace("@", VALUE)})
-    assert said.startswith("error: `${context.cmd:q}` is used as the name of a command")
+    assert said.startswith("error: `${context.cmd:q}` is used as a command name")
 
 
 @pytest.mark.parametrize("program", ["sh", "python3", "sed -f", "bash -e"])

@@ -109,7 +109,7 @@ def check(
 
 def _unchecked(of: Inspection) -> list[Problem]:
     """Return a warning for each limit that stopped a check early."""
-    help = "the rest is checked at run time; move long texts into files that actions read"
+    help = "the rest is checked at run time; move long text into files that actions read"
     return [
         of.warning("LL314", f"not everything was checked: the loop has {much}", "states", help=help)
         for much in of.unchecked

@@ -67,7 +67,7 @@ def check_scripts(of: Inspection) -> Iterator[Problem]:
                     f"`{shown(command)}` looks like a slash command, but is part of a shell action",
                     LocatedText(action, ("states", name, "action")),
                     found.span(1),
-                    "move it to a state of its own, as the whole action",
+                    "give it its own state, with nothing else in the action",
                     "warning",
                 )
 
@@ -210,7 +210,7 @@ def check_agents(of: Inspection) -> Iterator[Problem]:
             prompt = "`{action: PROMPT, action_type: prompt}`"
             yield of.warning(
                 "LL325",
-                f"the script of state `{name}` starts `{agent}`, but does not count as an agent",
+                f"the script of state `{name}` starts `{agent}`, but is not treated as an agent",
                 *("states", name, "action"),
                 help=f"give its prompt as the action, {prompt}, and its options in `host`; or,"
                 " if it should stay a script, add `action_type: shell`",

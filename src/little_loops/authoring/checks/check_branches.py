@@ -13,7 +13,7 @@ from little_loops.fsm.schema import FSMLoop, StateConfig, acting_states, keeper_
 READS_ONLY = ("plan", "read-only")
 """Permission modes in which an agent changes no files."""
 ONE_AT_A_TIME = "set `max_parallel: 1`"
-APART = f"{ONE_AT_A_TIME}, or let each work in a git worktree: `worktree: true`"
+APART = f"{ONE_AT_A_TIME}, or let each agent work in its own git worktree: `worktree: true`"
 
 
 def check_branches(of: Inspection) -> Iterator[Problem]:
@@ -25,7 +25,9 @@ def check_branches(of: Inspection) -> Iterator[Problem]:
             yield from _check_loop(of, path, child)
         items = written_items(state.branches)
         if (items is None or len(items) > 1) and _agents_write(of.loop, name):
-            message = f"the agents in the branches of state `{name}` work on the same files at once"
+            message = (
+                f"agents in branches of state `{name}` work on the same files at the same time"
+            )
             yield of.warning("LL324", message, "states", name, help=APART)
 
 
@@ -45,7 +47,7 @@ def _agents_write(loop: FSMLoop, name: str | None = None) -> bool:
 
 def _loops(name: str, state: StateConfig) -> Iterator[tuple[tuple[str, ...], FSMLoop]]:
     """Yield the loops that the branches of a state run, and where they are named."""
-    assert state.branches is not None, "only a state with branches is asked"
+    assert state.branches is not None, "the state has branches"
     if state.loop is not None:
         yield ("states", name, "loop"), state.loop
     for key, each in state.branches.named.items():

@@ -192,7 +192,7 @@ def _check_pattern(
             "LL209",
             shown(error, LONGEST_REASON),
             *(*part.path, "pattern"),
-            help="look-arounds and back-references are not supported; `regex: false` matches the text literally",
+            help="lookarounds and backreferences are not supported; `regex: false` matches the text literally",
         )
 
 

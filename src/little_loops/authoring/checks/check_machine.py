@@ -73,9 +73,11 @@ def check_recipients(of: Inspection) -> Iterator[Problem]:
         if (is_webhook or has_password) and "${" not in each.to:
             yield of.warning(
                 "LL319",
-                "the URL of a webhook is a secret" if is_webhook else "this address has a password",
+                "the URL of a webhook is a secret"
+                if is_webhook
+                else "this address contains a password",
                 *("notify", index, "to"),
-                help="put it into an environment variable: `to: ${env.NAME}`",
+                help="put it in an environment variable: `to: ${env.NAME}`",
             )
 
 

@@ -54,7 +54,7 @@ def _check_keep(of: Inspection, name: str, state: StateConfig) -> Iterator[Probl
     path = _keep(name)
     yield from _check_own_output(of, name, state, KEEP, path)
     if not state.check:
-        message = f"{KEEP} needs a check, and state `{name}` is not one"
+        message = f"{KEEP} needs a check, but state `{name}` is not one"
         yield _error(of, message, path, f"add `check: true` to state `{name}`")
     if of.loop.evidence.enabled is False:
         message = f"{KEEP} needs evidence, which the loop turns off"
@@ -66,7 +66,7 @@ def _check_own_output(
 ) -> Iterator[Problem]:
     """Report a state whose number is not the output of its own shell command."""
     if name not in of.actions or name in of.agents:
-        message = f"{what} needs a shell command that prints a number, and state `{name}` has none"
+        message = f"{what} needs a shell command that prints a number, but state `{name}` has none"
         yield _error(of, message, path, f"write the command as its `action`, or remove {what}")
     elif state.capture_exit or (state.condition is not None and state.condition.source is not None):
         message = f"{what} measures the output of the state's own action"

@@ -18,7 +18,7 @@ from little_loops.templates.render import Reference
 from little_loops.templates.splice import AuthorValue, Spliced
 
 PREV = ".prev"
-"""Stands for `prev`, which every action sets; it is not a valid capture name."""
+"""Stands for `prev`, which every action sets; not a valid capture name, so there is no clash."""
 MOST_PATHS = 20
 """The number of problems for which an example path is searched."""
 

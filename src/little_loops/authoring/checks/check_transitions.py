@@ -67,7 +67,7 @@ def check_outcomes(of: Inspection) -> Iterator[Problem]:
                 "LL317",
                 f"only `on_fail` leads to `{name}`, but a run that ends there counts as a success",
                 *("states", name),
-                help="add `outcome: failure`, or `outcome: success` if you mean that",
+                help="add `outcome: failure`, or `outcome: success` if that is what you want",
             )
 
 

@@ -183,7 +183,7 @@ def _field(
         message = f"`{owner}` has no field `{shown(path[0])}`"
         help = of.suggest_name(path[0], fields)
     elif len(path) > 1 and path[0] not in ("structured", "result"):
-        message = f"`{owner}.{path[0]}` has no fields of its own"
+        message = f"`{owner}.{path[0]}` has no fields"
         help = f"write `${{{owner}.{path[0]}}}`"
     else:
         return

@@ -84,7 +84,7 @@ class Layout:
     def header_end(self, node: Node) -> int:
         """Return the end of the `|` or `>` of a block text, with its indicators."""
         found = _HEADER.match(self.text, self.start(node))
-        assert found is not None, "only for block texts"
+        assert found is not None, "only for block scalars"
         return found.end()
 
     def end(self, node: Node) -> int:

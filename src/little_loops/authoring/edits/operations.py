@@ -19,7 +19,7 @@ from little_loops.records import NamedTuple
 
 Path = tuple[str | int, ...]
 NEXT, CHOICE = "next", "choice"
-"""The labels of transitions that are not an `on_…`."""
+"""Labels for transitions that have no `on_…` field."""
 
 
 class AddState(NamedTuple):

@@ -243,7 +243,7 @@ def _existing(root: Map, path: Path) -> Path:
 
 
 def _spelled(root: Map, path: Path) -> Path:
-    """Return a path with the aliases that the file uses for fields."""
+    """Return a path with its fields named as in the file, which may use aliases."""
     done: Path = ()
     for step in path:
         names = spellings(done, step)

@@ -351,7 +351,7 @@ def _line_above(layout: Layout, start: int) -> int:
 
 def _results(layout: Layout, node: Node | None, old: str, to: str) -> list[Splice]:
     """Return a splice for each reference to a result in a text."""
-    assert isinstance(node, Text), "`plan` only renames in texts"
+    assert isinstance(node, Text), "`plan` only renames inside strings"
     start, end = layout.start(node), layout.end(node)
     found = results_of(old).finditer(layout.text, start, end)
     return [Splice(*each.span(1), to) for each in found if each[1] is not None]

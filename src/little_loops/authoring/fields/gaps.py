@@ -12,7 +12,7 @@ from collections.abc import Set as AbstractSet
 from little_loops.records import NamedTuple
 
 ANYTHING = "*"
-"""Stands for a gap that may have been any field."""
+"""Stands for a field whose name could not be read, so it may be any field."""
 
 
 class Gaps(NamedTuple):

@@ -1,4 +1,4 @@
-"""Read the branches of a state: which there are, what each runs, and how they become one verdict."""
+"""Read the branches of a state: which ones it has, what each runs, and how they become one verdict."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
     from little_loops.authoring.fields.reader import Reader
 
 KINDS = ("for_each", "branches", "matrix")
-"""The fields that say which branches a state has; it has one of them."""
+"""The fields that define a state's branches; a state has only one of them."""
 JOINS = ("all", "any")
-LITERAL = 'items in the file are used as they are; fill in a text instead: `for_each: "${…}"`'
+LITERAL = 'list items are used as they are; to fill in values, write a string: `for_each: "${…}"`'
 _REFERENCE = r"\$\{\w+\."
 _STR = Str()
 _NUMBER = Whole(1, MOST_BRANCHES)
 
 
-def for_each(reader: Reader, kind: ForEach, node: Node, label: str) -> Any:
+def read_for_each(reader: Reader, kind: ForEach, node: Node, label: str) -> Any:
     """Read a list of items, a text that has them at run time, or a pattern of files."""
     if isinstance(node, List):
         return _items(reader, node, label)
@@ -91,8 +91,9 @@ def matrix(reader: Reader, kind: Matrix, node: Node, label: str) -> Any:
     return found if count <= MOST_BRANCHES else _too_many(reader, count, node)
 
 
-def join(reader: Reader, kind: Join, node: Node, label: str) -> Any:
-    """Read how many branches have to pass: all, any, a number or a percentage."""
+def read_join(reader: Reader, kind: Join, node: Node, label: str) -> Any:
+    """Read how many branches must pass, as written: `all`, `any`, a number from 1, or a percentage
+    such as `80%`. Return `INVALID` if it is none of these."""
     if isinstance(node, Text) and node.kind == "int":
         return reader.read(_NUMBER, node, label)
     if isinstance(node, Text) and node.kind == "str":
@@ -156,7 +157,7 @@ def resolver(reader: Reader, kind: Resolver, node: Node, label: str) -> Any:
     if type(node) is not Map:
         help = "write the name of a loop, or `{action: …}`"
         return reader.wrong(label, "the name of a loop, or a mapping of fields", node, help)
-    child, reader.child = reader.child, None  # that of the state, which is recorded later
+    child, reader.child = reader.child, None  # the state's agent, which is recorded later
     given = _step(reader, text(RESOLVE, node), node, "`resolve`")
     reader.child = child
     return given
@@ -229,9 +230,7 @@ def _check_kinds(reader: Reader, node: Map, given: dict[str, Any], where: str) -
     """Report a state that says in several ways which branches it has."""
     kinds = kinds_of(node)
     if len(kinds) > 1:
-        message = (
-            f"{where} names its branches in several ways: {listed(kinds).replace(' or ', ' and ')}"
-        )
+        message = f"{where} defines its branches in several ways: {listed(kinds).replace(' or ', ' and ')}"
         reader.report("LL222", message, _mark(node, kinds[1]), "keep one of them")
         for name in kinds[1:]:
             given.pop(name, None)
@@ -314,9 +313,9 @@ def _texts(node: List) -> list[str]:
 
 
 READ: Mapping[type, Callable[..., Any]] = {
-    ForEach: for_each,
+    ForEach: read_for_each,
     Matrix: matrix,
-    Join: join,
+    Join: read_join,
     BranchMap: branch_map,
     Resolver: resolver,
 }

@@ -155,7 +155,7 @@ def _check_contradictions(reader: Reader, type_name: str, given: dict[str, Any],
         help = "remove it from `fail`, or change `target`"
         reader.report("LL120", message, _mark_of(node, "fail"), help)
     if "min_gain" in given and "keep" not in given:
-        message = "`min_gain` has no meaning without `keep: best`"
+        message = "`min_gain` has no effect without `keep: best`"
         help = "add `keep: best`, or remove `min_gain`"
         reader.report("LL120", message, _mark_of(node, "min_gain"), help)
     if type_name == "output_json" and given.get("operator") in _ORDER:
@@ -172,7 +172,7 @@ def _has_misplaced_judge(reader: Reader, type_name: str, node: Map) -> bool:
     last = of.items[-1] if type_name == "all" and isinstance(of, List) and of.items else None
     misplaced = [each for each in _judges_in(of) if each is not last]
     for each in misplaced:
-        message = f"a `judge` cannot be here, inside `{type_name}`: it can only veto a pass"
+        message = f"a `judge` cannot be used inside `{type_name}`: it can only veto a pass"
         help = "use it alone, or as the last condition of `all`"
         reader.report("LL120", message, each.mark, help)
     return bool(misplaced)
@@ -198,7 +198,7 @@ def _check_only_pass_or_fail(
     if type_name == "convergence" or own_words:
         what = "`convergence`" if type_name == "convergence" else "its own `words`"
         message = f"a condition with {what} cannot be combined with others, because it has more verdicts than pass and fail"
-        reader.report("LL120", message, node.mark, "give it a state of its own")
+        reader.report("LL120", message, node.mark, "give it its own state")
 
 
 def _mark_of(node: Map, field: str) -> Mark | None:

@@ -90,7 +90,7 @@ def machine(reader: Reader, kind: Machine, node: Node, label: str) -> Any:
 def route(reader: Reader, kind: Route, node: Node, label: str) -> Any:
     """Read the target state of each word; `_routes` checks the words themselves."""
     if type(node) is not Map:
-        return reader.wrong(label, "a mapping of words and states", node)
+        return reader.wrong(label, "a mapping of words to states", node)
     found: dict[str, str] = {}
     for key, value in node.entries:
         if key.kind != "str":
@@ -149,9 +149,9 @@ def worktree(reader: Reader, kind: OwnTree, node: Node, label: str) -> Any:
 
 
 def ports(reader: Reader, kind: Ports, node: Node, label: str) -> Any:
-    """Read a mapping of variables and numbers."""
+    """Read a mapping of variables to numbers."""
     if type(node) is not Map:
-        return reader.wrong(label, "a mapping of variables and numbers", node)
+        return reader.wrong(label, "a mapping of variables to numbers", node)
     found: dict[str, Any] = {}
     for key, value in node.entries:
         reader.read(_VARIABLE, key, "this variable")
@@ -196,7 +196,7 @@ def command(reader: Reader, kind: ActionKind, node: Node, label: str) -> Any:
     if isinstance(node, Text):
         return reader.read(_STR, node, label)
     help = "write the command itself, or `{action: …}`"
-    return reader.wrong(label, "a command as text, or a mapping with `action`", node, help)
+    return reader.wrong(label, "a command (a string), or a mapping with `action`", node, help)
 
 
 def _loop_command(reader: Reader, kind: ActionKind, node: Map, label: str) -> Any:
@@ -231,7 +231,7 @@ def hook(reader: Reader, kind: HookCommand, node: Node, label: str) -> Any:
     if isinstance(node, Text):
         return reader.read(_STR, node, label)
     help = "write the command itself, or `{action: …}`"
-    return reader.wrong(label, "a command as text, or a mapping with `action`", node, help)
+    return reader.wrong(label, "a command (a string), or a mapping with `action`", node, help)
 
 
 def event_hooks(reader: Reader, kind: EventCommands, node: Node, label: str) -> Any:
@@ -243,7 +243,7 @@ def event_hooks(reader: Reader, kind: EventCommands, node: Node, label: str) -> 
     found: dict[str, Any] = {}
     for key, value in node.entries:
         if key.text not in HOOK_KINDS:
-            message = f"there is no event `{shown(key.text)}` that a hook can be for"
+            message = f"there is no event `{shown(key.text)}` that a hook can run for"
             usual = "for example `loop_complete`, `loop_error`, `loop_paused` or `state_enter`"
             help = reader.suggest(key.text, HOOK_KINDS) or usual
             reader.report("LL127", message, key.mark, help)
@@ -390,6 +390,6 @@ def _needs_something_to_judge(reader: Reader, key: Text, given: dict[str, Any], 
         help = "add `action: …`, or `source: …` to judge an earlier result"
         if has_judge(condition):
             message = f"{where} has a `judge`, but no `action`"
-            help = "add `action: …`; a judge gives a second opinion on the result of its own state"
+            help = "add `action: …`; a judge gives a second opinion on its own state's result"
         reader.report("LL119", message, key.mark, help)
         reader.spoiled.add("action")

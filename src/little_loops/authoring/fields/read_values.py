@@ -51,7 +51,7 @@ INVALID: Final = object()
 
 _SECONDS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _DECIMAL = "write it as a plain decimal number"
-_TIMES = "write seconds as a number, or text like `90s`, `10m`, `2h`"
+_TIMES = "write a number of seconds, or a duration such as `90s`, `10m` or `2h`"
 _NAME_HELP = {
     "loop": "letters, digits, `.`, `_` and `-`, beginning with a letter or digit; at most 100 characters",
     "state": "letters, digits, `_` and `-`, beginning with a letter or `_`; at most 100 characters",
@@ -188,7 +188,7 @@ def seconds(text: str) -> float | None:
 def _time_without_unit(reader: Reader, node: Node, label: str) -> Any:
     """Read a time without units: a number of seconds, or a mistake."""
     if not isinstance(node, Text) or node.kind != "str" or notation(node.text):
-        return _numeric(reader, node, label, "a duration like `90s`", False)
+        return _numeric(reader, node, label, "a duration such as `90s`", False)
     if "${" in node.text:
         help = "references are not allowed here; write a duration"
     elif re.fullmatch(r"[0-9]+(\.[0-9]+)?", node.text):

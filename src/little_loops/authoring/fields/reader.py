@@ -142,19 +142,19 @@ class Reader:
         self.source = source
         self.library = library or NO_LIBRARY
         self.child: Definition | None = None
-        """The loop that was read last, of the current state."""
+        """The loop that the current state starts, if it has been read."""
         self.children: dict[str, Definition] = {}
-        """The loops that the states start, by the names of the states, or of state and branch."""
+        """The loops that the states start, by the state's name, or by the names of state and branch."""
         self.state = ""
         """The name of the current state, and below whether it has branches."""
         self.has_branches = False
         self.items: Mapping[str, Sequence[str]] = {}
-        """What the branches of the current state may have for each value, if that is in the file."""
+        """The values that each name can have in the current state's branches, if they are listed in the file."""
         self.problems: list[Problem] = []
         self.spoiled: set[str] = set()
-        """Fields of the current mapping that were written, but could not be read."""
+        """Fields of the current mapping that are in the file but could not be read."""
         self.states: dict[str, set[str]] = {}
-        """The same for each state in which anything is wrong."""
+        """The same for each state that has problems."""
         self._suggested = 0
         self._field: Field | None = None
 
@@ -358,7 +358,7 @@ def _first_state(node: Map, field: Field) -> str | None:
 def usual(field: Field) -> str:
     """Return a default help for a field: its example, default or description."""
     if field.example is not None:
-        return f"write something like `{field.name}: {field.example}`"
+        return f"write, for example, `{field.name}: {field.example}`"
     if field.default is not None:
         return f"the default for `{field.name}` is {default_text(field.default)}"
     return f"`{field.name}`: {field.help}"

@@ -17,7 +17,7 @@ WHERE_TEMPLATES_BELONG = (
     "`source`, `target`, `pattern`, `path` and `tolerance`"
 )
 _NUL = r"\\(?:0|x00|u0000|U00000000)"
-"""The escapes for NUL in double quotes; a YAML file cannot contain the character itself."""
+"""The escapes for NUL in double quotes; YAML files cannot contain the character itself."""
 
 
 def no_nul(reader: Reader, node: Text, label: str) -> Any:

@@ -71,12 +71,16 @@ _ENV = Field("env", Environment(), "environment variables for actions", "{}", "{
 _CWD = Field("cwd", InProject(globs=True), "directory inside the project", "the project", "web")
 _SHELL = Field("shell", OneOf(("sh", "bash")), "the shell that runs shell actions", "sh")
 _GRACE = Field(
-    "kill_grace", Time(zero=True), "time between TERM and KILL when an action is ended", "5", "10s"
+    "kill_grace",
+    Time(zero=True),
+    "time between TERM and KILL when an action is stopped",
+    "5",
+    "10s",
 )
 _IDLE = Field(
     "idle_timeout",
     Time(),
-    "longest time an action may print nothing and use less than 1% of a CPU",
+    "how long an action may print nothing and use less than 1% of a CPU",
     "none",
     "10m",
 )
@@ -86,7 +90,7 @@ _HOST = Field(
 _FALLBACK = Field(
     "fallback",
     ListOf(HostKind(), most=10),
-    "agents that take a turn, in this order, if `host` has hit a usage limit, is overloaded or not"
+    "agents to try next, in this order, if `host` has hit a usage limit, is overloaded, or is not"
     " installed",
     "[]",
     "[codex]",
@@ -94,7 +98,7 @@ _FALLBACK = Field(
 _FALLBACK_ON = Field(
     "fallback_on",
     ListOf(OneOf(("auth", "billing"))),
-    "further failures that give the turn to the next agent of `fallback`",
+    "other failures after which the next agent in `fallback` takes the turn",
     "[]",
     "[auth, billing]",
 )
@@ -121,21 +125,21 @@ COMMON = (
     Field(
         "scope_writes",
         OneOf(("report", "enforce", "ignore")),
-        "what to do when an agent changes files outside `scope`: warn, restore them, or nothing; files of the project that change while agents work in worktrees are never restored",
+        "what to do when an agent changes files outside `scope`: warn, restore them, or nothing; project files that change while agents work in worktrees are never restored",
         "report",
         "enforce",
     ),
     Field(
         "evidence",
         Proof(),
-        "whether and how the run proves that the check passed on the files it leaves",
+        "whether and how the run proves that the check passed on the files it leaves behind",
         "true for loops with an agent action",
         "{protect: [tests/], clean: true}",
     ),
     Field(
         "hooks",
         PartKind("hooks"),
-        "commands to run around the run and its states, and for events",
+        "commands to run before and after the run and its states, and on events",
         None,
         "{before_run: ./up.sh, after_run: ./down.sh}",
     ),
@@ -143,7 +147,7 @@ COMMON = (
         "notify",
         ListOf(PartKind("notify"), 1, 10),
         "who is notified when a run waits, fails or completes",
-        "nobody but those in the user's config file",
+        "only those in the user's config file",
         '[{to: "${env.LL_NTFY}", when: [waits, failed]}]',
     ),
     Field("max_iterations", Whole(1), "maximum number of iterations", "50", "20"),
@@ -156,7 +160,7 @@ COMMON = (
     Field(
         "on_interrupt",
         ON_RESUME,
-        "what a resume does with an interrupted action, unless the state overrides it",
+        "what `resume` does with an interrupted action, unless the state overrides it",
         "$current",
         "$error",
     ),
@@ -176,29 +180,28 @@ COMMON = (
     Field(
         "max_cost_usd",
         Num(0, above=True),
-        "maximum cost of the run's agents, in US dollars",
+        "maximum the run's cost's agents, in US dollars",
         "none",
         "5",
     ),
     Field(
         "result",
         Environment(),
-        "values that the run hands to the run that started it, filled in when it ends",
+        "values to return to the run that started this one, filled in when it ends",
         "{}",
         '{coverage: "${captured.measure.output}"}',
     ),
     Field(
         "worktree",
         OwnTree("own_worktree"),
-        "let the run work in a git worktree of its own, outside the project",
+        "run in a separate git worktree, outside the project",
         "false",
         "{setup: npm ci}",
     ),
     Field(
         "workspace",
         PartKind("workspace"),
-        "how a worker of a fleet prepares the clone that the run works in; without a fleet, it does"
-        " nothing",
+        "how a fleet worker prepares the clone that the run works in; no effect without a fleet",
         None,
         "{setup: npm ci}",
     ),
@@ -213,8 +216,8 @@ COMMON = (
 
 LOOP = table(
     "the loop",
-    Field("initial", TO_STATE, "the state a run starts in", required=True, example="check"),
-    Field("states", Machine(), "the states of the machine, by name", required=True),
+    Field("initial", TO_STATE, "the state that a run starts in", required=True, example="check"),
+    Field("states", Machine(), "the states, by name", required=True),
     *COMMON,
 )
 
@@ -222,13 +225,13 @@ _STATE_SETTINGS = (
     Field(
         "action",
         Str(),
-        "the command: shell text, a slash command of an agent, or a prompt",
+        "the command: a shell script, an agent's slash command, or a prompt",
         example="pytest -q",
     ),
     Field(
         "action_type",
         OneOf(ACTION_TYPES),
-        "who runs the action",
+        "what runs the action",
         "slash if it starts with a slash command, else shell",
     ),
     Field(
@@ -243,21 +246,21 @@ _STATE_SETTINGS = (
     Field(
         "check",
         Flag(),
-        "the action only judges: it runs again when the files it judged have changed, "
+        "the action is a check: it runs again when the files it judged have changed, "
         "and after the last iteration",
         "false",
     ),
     Field(
         "repeat",
         Whole(1, 1000),
-        "how often the command is run for one measurement; the median counts",
+        "how many times the command runs for one measurement; the median is used",
         "1",
         "5",
     ),
     Field(
         "label",
         Plain(),
-        "text shown instead of the action: `running LABEL...`",
+        "text to show instead of the action: `running LABEL...`",
         "the line of the action that does the work",
         "pytest -q",
     ),
@@ -272,14 +275,14 @@ _STATE_SETTINGS = (
     Field(
         "before",
         HookCommand("state_hook"),
-        "a hook that runs before the action, inside the loop's `before_state`",
+        "a hook that runs before the action, after the loop's own `before_state`",
         None,
         "./lease.sh",
     ),
     Field(
         "after",
         HookCommand("state_hook"),
-        "a hook that runs when the verdict is known, inside the loop's `after_state`",
+        "a hook that runs when the verdict is known, before the loop's own `after_state`",
         None,
         "./release.sh",
     ),
@@ -300,7 +303,7 @@ _TRANSITIONS = (
     Field(
         "on_flaky", OR_AGAIN, "the next state when a check both passes and fails on the same tree"
     ),
-    Field("on_stalled", OR_AGAIN, "the next state when repeated turns change nothing"),
+    Field("on_stalled", OR_AGAIN, "the next state when repeated turns have changed nothing"),
     Field("on_conflict", OR_AGAIN, "the next state when work cannot be merged"),
     Field(
         "on_rejected",
@@ -312,13 +315,13 @@ _TRANSITIONS = (
     Field(
         "on_interrupt",
         ON_RESUME,
-        "what a resume does if this action was interrupted: run it again, fail, or go to a state",
+        "what `resume` does if this action was interrupted: run it again, fail, or go to a state",
         "the loop's",
         "rollback",
     ),
     Field("on_maintain", TO_STATE, "on a terminal state: where the next cycle starts", "initial"),
     Field("route", Route(), "for a condition with `words`: the next state for each word"),
-    Field("terminal", Flag(), "the run ends here, after the action, if there is one", "false"),
+    Field("terminal", Flag(), "the run ends here, after the action if there is one", "false"),
     Field(
         "outcome",
         OneOf(("success", "failure", "review")),
@@ -351,7 +354,7 @@ _RUNS = (
     Field(
         "limits",
         PartKind("limits"),
-        "limits for that loop, lower than its own",
+        "limits for that loop, if lower than its own",
         None,
         "{max_iterations: 5, max_cost_usd: 1}",
     ),
@@ -360,15 +363,15 @@ _BRANCHES = (
     Field(
         "for_each",
         ForEach(),
-        "run the action or loop once for each of these items, several at a time: a list, a text"
-        " that is a JSON array or has an item on each line, or files",
+        "run the action or loop once for each of these items, several at a time: a list, a string"
+        " that is a JSON array or has one item per line, or files",
         None,
         '"${captured.changed.output}"',
     ),
     Field(
         "as",
         Name("variable", VARIABLE_NAME),
-        "with `for_each`: the name of the item, `${branch.NAME}`",
+        "with `for_each`: the name for the item, used as `${branch.NAME}`",
         "item",
         "file",
     ),
@@ -382,22 +385,22 @@ _BRANCHES = (
     Field(
         "matrix",
         Matrix(),
-        "run the action or loop once for each combination of these values: `${branch.NAME}`",
+        "run the action or loop once for each combination of these values, available as `${branch.NAME}`",
         None,
         '{python: ["3.11", "3.12"], db: [sqlite, postgres]}',
     ),
     Field(
         "exclude",
         ListOf(Variables(), 1),
-        "with `matrix`: combinations that are left out",
+        "with `matrix`: combinations to leave out",
         None,
         '[{python: "3.11", db: postgres}]',
     ),
-    Field("max_parallel", Whole(1, 1000), "how many branches run at once", "4", "8"),
+    Field("max_parallel", Whole(1, 1000), "how many branches to run at once", "4", "8"),
     Field(
         "join",
         Join(),
-        "how many branches have to pass: `all`, `any`, a number or a percentage",
+        "how many branches must pass: `all`, `any`, a number or a percentage",
         "all",
         '"80%"',
     ),
@@ -405,7 +408,7 @@ _BRANCHES = (
         "fail_fast",
         Flag(),
         "stop the other branches as soon as enough have failed",
-        "false for `join: all`; otherwise they are always stopped",
+        "false for `join: all`; otherwise, they are always stopped",
     ),
 )
 STATE = table(
@@ -418,7 +421,7 @@ STATE = table(
     Field(
         "worktree",
         OwnTree("worktree"),
-        "let that loop, or each branch, work in a git worktree of its own, and merge what was done",
+        "run that loop, or each branch, in its own git worktree, and merge the result",
         "false",
         "{check: make test}",
     ),
@@ -444,7 +447,7 @@ GLOB = table(
     Field(
         "glob",
         Str(),
-        "the files and directories that match, in the project; `**` for any directories",
+        "the files and directories in the project that match; `**` matches any number of directories",
         required=True,
         example='"src/**/*.py"',
     ),
@@ -468,7 +471,7 @@ RETRY = table(
     Field(
         "max",
         Whole(1),
-        "maximum number of runs; then the verdict falls back to `next`",
+        "maximum number of runs; after that, the verdict falls back to `next`",
         "no limit",
         "3",
     ),
@@ -494,32 +497,30 @@ _WORKTREE = (
     Field(
         "from",
         Plain(),
-        "the commit it begins at; `working-tree` adds what is not committed",
+        "the commit to start from; `working-tree` also includes uncommitted changes",
         "HEAD",
         "main",
     ),
-    Field(
-        "setup", Plain(), "a command to run in each worktree, before anything else", None, "npm ci"
-    ),
+    Field("setup", Plain(), "a command to run first in each worktree", None, "npm ci"),
     Field(
         "copy",
         ListOf(InProject(), 1),
-        "files and directories to copy that git does not track",
+        "untracked files and directories to copy",
         "[]",
         "[.env]",
     ),
     Field(
         "link",
         ListOf(InProject(), 1),
-        "directories whose content is linked",
+        "directories whose contents are linked",
         "[]",
         "[node_modules]",
     ),
     Field(
         "ports",
         Ports(),
-        "environment variables that get a different port number in each worktree, starting from this"
-        " one",
+        "environment variables that are set to a different port number in each worktree, starting"
+        " from this one",
         "{}",
         "{PORT: 3000}",
     ),
@@ -527,14 +528,14 @@ _WORKTREE = (
 _MERGE = Field(
     "merge",
     OneOf(("merge", "squash", "none")),
-    "how its work gets into the branch that is checked out: as a merge, as one commit, or not at all",
+    "how the work gets into the branch that is checked out: as a merge, as one commit, or not at all",
     "merge",
     "squash",
 )
 _MERGE_CHECK = Field(
     "check",
     Plain(),
-    "a command that judges each merged tree, in a clean copy; only what passes is merged",
+    "a command that checks each merged tree in a clean copy; only what passes is merged",
     None,
     "make test",
 )
@@ -542,17 +543,17 @@ _RESOLVE = (
     Field(
         "resolve",
         Resolver(),
-        "a loop or action that repairs a branch that conflicts or fails `check`; it works in the "
-        "worktree of that branch, and `${branch.conflict}` has the files and the reason",
+        "a loop or action that fixes a branch that conflicts or fails `check`; it works in that "
+        "branch's worktree, and `${branch.conflict}` has the files and the reason",
         None,
         "fix-conflict",
     ),
-    Field("tries", Whole(1, 100), "how often `resolve` may try for each branch", "1", "2"),
+    Field("tries", Whole(1, 100), "how many times `resolve` may try for each branch", "1", "2"),
 )
 _KEEP = Field(
     "keep",
     OneOf(("failed", "always", "never")),
-    "which worktrees are kept; one with uncommitted content is never removed",
+    "which worktrees to keep; one with uncommitted changes is never removed",
     "failed",
     "always",
 )
@@ -568,7 +569,7 @@ WORKSPACE = table(
     Field(
         "setup",
         Plain(),
-        "a command to run on each machine that takes up the run, before the first action there",
+        "a command to run before the first action on each machine that works on the run",
         None,
         "npm ci",
         required=True,
@@ -577,13 +578,13 @@ WORKSPACE = table(
 
 EVIDENCE = table(
     "`evidence`",
-    Field("enabled", Flag(), "false turns evidence off and keeps the settings", "true"),
+    Field("enabled", Flag(), "set to false to turn evidence off but keep its settings", "true"),
     Field(
         "protect",
         Protected(),
         "gitignore patterns of files that agents may not change, add or delete; "
-        "with `{existing: […]}` they may add files",
-        "the loop's own files and what the check's command names",
+        "with `{existing: […]}`, they may add files",
+        "the loop's own files, and any files named in the check command",
         "[tests/, conftest.py]",
     ),
     Field(
@@ -599,14 +600,14 @@ EVIDENCE = table(
     Field(
         "confirm",
         Whole(1, 100),
-        "consecutive passes on the same tree that count as one pass",
+        "how many passes in a row on the same tree count as one pass",
         "1",
         "2",
     ),
     Field(
         "stall_after",
         Whole(0),
-        "consecutive failures on trees that already failed before the run ends; 0: never",
+        "how many failures in a row on trees that have already failed end the run; 0: never",
         "3 for goal, invariants and convergence, else 0",
         "5",
     ),
@@ -642,13 +643,13 @@ _HOOK_ENV = Field("env", Environment(), "environment variables for the hook", "{
 _HOOK_REQUIRED = Field(
     "required",
     Flag(),
-    "whether its failure is an error, and not only a warning",
-    "true for hooks before something, false for hooks after something",
+    "whether its failure is an error rather than a warning",
+    "true for `before_…` hooks, false for `after_…` hooks",
 )
 _HOOK_STATES = Field(
     "states",
     ListOf(TO_STATE, 1),
-    "the states that the hook is for",
+    "the states that the hook runs for",
     "every state with an action",
     "[deploy, rollback]",
 )
@@ -697,7 +698,7 @@ HOOKS = table(
     Field(
         "events",
         EventCommands(),
-        "hooks that run alongside the run, each for a kind of event",
+        "hooks that run alongside the run, each on one kind of event",
         "{}",
         "{loop_paused: ./notify.sh}",
     ),
@@ -708,7 +709,7 @@ NOTIFY = table(
     Field(
         "to",
         Recipient(),
-        "`ntfy://SERVER/TOPIC`, the URL of a webhook that takes Slack messages, or a shell command,"
+        "`ntfy://SERVER/TOPIC`, the URL of a webhook that accepts Slack messages, or a shell command,"
         " which gets the notification as JSON on its standard input; in a URL, `${env.NAME}` is"
         " filled in",
         None,
@@ -782,12 +783,12 @@ _SOURCE = Field(
     "stdout of the action",
     "${captured.count.output}",
 )
-_OPERATOR = Field("operator", OPERATORS, "how to compare the value with the target", "eq", "le")
+_OPERATOR = Field("operator", OPERATORS, "how to compare the value to the target", "eq", "le")
 _KEEP = Field(
     "keep",
     OneOf(("best",)),
-    "`best`: revert a change that is not better, so that the best files are kept",
-    "changes stay, whatever they measure",
+    "`best`: revert a change that does not improve the number, so that the best files are kept",
+    "all changes are kept, whatever the number is",
     "best",
 )
 _MIN_GAIN = Field(
@@ -799,7 +800,7 @@ _MIN_GAIN = Field(
     "2.5",
 )
 _NUMBER_TARGET = Field(
-    "target", Num(template=True), "the number to compare with", None, "0", required=True
+    "target", Num(template=True), "the number to compare to", None, "0", required=True
 )
 
 
@@ -835,7 +836,7 @@ CONDITIONS: Mapping[str, Table] = {
     "output_json": _condition(
         "output_json",
         Field(
-            "path", Str(), "a jq expression that gives one value", None, ".failed", required=True
+            "path", Str(), "a jq expression that returns one value", None, ".failed", required=True
         ),
         Field("target", AnyScalar(), "the value to compare with", None, "0", required=True),
         _OPERATOR,
@@ -848,9 +849,9 @@ CONDITIONS: Mapping[str, Table] = {
         Field(
             "direction",
             OneOf(("min", "max")),
-            "with `min`, the target or less is enough; with `max`, the target or more",
+            "whether lower (`min`) or higher (`max`) is better; a number beyond the target also counts as reached",
         ),
-        Field("patience", Whole(1), "measurements without progress that count as a stall", "1"),
+        Field("patience", Whole(1), "how many measurements without progress count as a stall", "1"),
         _KEEP,
         _MIN_GAIN,
     ),
@@ -863,7 +864,7 @@ CONDITIONS: Mapping[str, Table] = {
         Field(
             "of",
             ListOf(ConditionKind(inside=True), 1),
-            "conditions that must all pass",
+            "conditions, all of which must pass",
             None,
             "[{type: exit_code}, {type: output_contains, pattern: ok}]",
             required=True,
@@ -874,7 +875,7 @@ CONDITIONS: Mapping[str, Table] = {
         Field(
             "of",
             ListOf(ConditionKind(inside=True), 1),
-            "conditions of which at least one must pass",
+            "conditions, at least one of which must pass",
             None,
             "[{type: exit_code}, {type: output_contains, pattern: ok}]",
             required=True,
@@ -895,11 +896,13 @@ CONDITIONS: Mapping[str, Table] = {
             "Does the change fix the cause, without weakening a test?",
             required=True,
         ),
-        Field("host", HostKind(), "the agent that judges; `command` cannot", "that of the state"),
+        Field(
+            "host", HostKind(), "the agent that judges; it cannot be `command`", "the state's agent"
+        ),
         Field(
             "sees",
             ListOf(Plain(), 1),
-            "what it gets: `diff` (since the start of the run), `output` (of the check), and files",
+            "what the judge gets: `diff` (since the start of the run), `output` (of the check), and files",
             "[diff]",
             "[diff, output, plan.md]",
         ),
@@ -909,19 +912,21 @@ CONDITIONS: Mapping[str, Table] = {
 
 CONSTRAINT = table(
     "a constraint",
-    Field("name", Plain(), "the name of its states", None, "tests-pass", required=True),
+    Field("name", Plain(), "the name to use for its states", None, "tests-pass", required=True),
     Field("check", ActionKind(), "the command that checks whether it holds", required=True),
     Field(
         "fix",
         ActionKind(loops=True),
         "the command that fixes it",
-        "a violation ends the run as failed",
+        "whether a violation ends the run as failed",
     ),
 )
 
 TASK = table(
     "a task",
-    Field("id", Identifier(), "its number or name in these files", None, "886", required=True),
+    Field(
+        "id", Identifier(), "the task's number or name in these files", None, "886", required=True
+    ),
     Field(
         "state",
         InProject(globs=True),
@@ -944,7 +949,7 @@ OWN: Mapping[str, tuple[Field, ...]] = {
         Field(
             "goal",
             Plain(),
-            "what should become true",
+            "what the loop should achieve",
             None,
             "No type errors in src/",
             required=True,
@@ -965,11 +970,11 @@ OWN: Mapping[str, tuple[Field, ...]] = {
             "using", ActionKind(loops=True), "the command that improves the number", required=True
         ),
         Field("tolerance", Num(0, template=True), "how close to the target is close enough", "0"),
-        Field("patience", Whole(1), "measurements without progress before the run stops", "1"),
+        Field("patience", Whole(1), "how many measurements without progress end the run", "1"),
         Field(
             "direction",
             OneOf(("min", "max")),
-            "with `min`, the target or less is enough; with `max`, the target or more",
+            "whether lower (`min`) or higher (`max`) is better; a number beyond the target also counts as reached",
         ),
         _KEEP,
         _MIN_GAIN,
@@ -978,7 +983,7 @@ OWN: Mapping[str, tuple[Field, ...]] = {
         Field(
             "constraints",
             ListOf(PartKind("constraint"), 1),
-            "what must hold, each with its check and its fix",
+            "the conditions to maintain, each with its check and its fix",
             None,
             "[{name: tests, check: make test, fix: make fix}]",
             required=True,
@@ -997,7 +1002,7 @@ OWN: Mapping[str, tuple[Field, ...]] = {
         Field(
             "condition",
             ConditionKind(),
-            "when to stop; `source` names a step, default the first",
+            "when to stop; `source` names a step, by default the first",
             None,
             "{type: exit_code, source: step_0}",
             required=True,
@@ -1010,7 +1015,7 @@ OWN: Mapping[str, tuple[Field, ...]] = {
         Field(
             "metadata",
             InProject(globs=True),
-            "the report file that each turn writes",
+            "the report file that each turn has to write",
             "`.return-meta.json` beside the plan",
             "specs/886/.return-meta.json",
         ),
@@ -1039,11 +1044,11 @@ PARADIGM_TABLES: Mapping[str, Table] = {
 }
 CHECK_FIX = table(
     "a loop with `check` and `fix`",
-    Field("goal", Plain(), "what should become true", None, "No type errors in src/"),
+    Field("goal", Plain(), "what the loop should achieve", None, "No type errors in src/"),
     Field(
         "check",
         Commands(),
-        "what must pass: a command, or several that run in order",
+        "what must pass: a command, or several commands that run in order",
         None,
         "pytest -q",
         required=True,
@@ -1051,7 +1056,7 @@ CHECK_FIX = table(
     Field(
         "fix",
         Commands(loops=True),
-        "what runs when a check fails; then all checks run again",
+        "what to run when a check fails; then all checks run again",
         None,
         "{action: 'Fix the code, not the tests.', action_type: prompt}",
         required=True,

@@ -21,7 +21,7 @@ NOT_WITH_RUNS = ("capture_exit", "check", "repeat", "terminal")
 _NOT_WITH_LOOP = (*_OF_ACTION, *NOT_WITH_RUNS)
 _INSTEAD = {
     "action": "keep one of them; a state runs an action or a loop",
-    "condition": "the ending of the loop is the verdict",
+    "condition": "the verdict comes from how that loop ends",
     "terminal": "add a transition from this state to a terminal one",
     "context": "pass values with `with`",
 }

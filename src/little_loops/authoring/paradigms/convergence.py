@@ -18,7 +18,7 @@ from little_loops.authoring.paradigms.assembly import (
 from little_loops.authoring.yaml.nodes import Map, MapEntry, Node, Text, mapping, text
 
 GIVEN_BY = {"metric_cmd": "check", "target": "toward", "tolerance": "tolerance"}
-"""The variables that this paradigm sets, each with the field it comes from."""
+"""The variables that this paradigm sets, and the field that each comes from."""
 JUDGED_BY = ("patience", "direction", "keep", "min_gain")
 """The fields that belong to the condition."""
 KEYS = ("check", "toward", "using", "tolerance", *JUDGED_BY, "context")

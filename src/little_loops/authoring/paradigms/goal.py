@@ -1,4 +1,4 @@
-"""Paradigm `goal`: what should become true, a command that checks it, and commands that fix it.
+"""Paradigm `goal`: what the loop should achieve, a command that checks it, and commands that fix it.
 
 The first tool is the check (`evaluate`); when it fails, the others run in order (`fix`, `fix_2`, …)
 and lead back to it. A single tool is run again until it passes.

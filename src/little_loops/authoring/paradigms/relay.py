@@ -21,7 +21,7 @@ HANDED_OVER = (
     *("resume_phase", "phases_total", "handoff_path", "iteration"),
     *("session_id", "plan_path", "metadata_path"),
 )
-"""The values passed to a turn: as `key: value` lines for an agent, as `LL_KEY` for a command."""
+"""The values passed to a turn: as `key: value` lines to an agent, as `LL_KEY` variables to a command."""
 FAILED_CHECK = ("check_output", "check_log")
 """The additional values if the relay has a check."""
 LABELS = {
@@ -29,7 +29,7 @@ LABELS = {
     "settle": "the evaluation of the turn",
     "report": "the relay's report",
 }
-"""What screens show instead of the names of the built-in actions."""
+"""What screens show instead of the built-in actions' names."""
 WORDS = {
     "implemented": "done",
     "partial": "prepare",

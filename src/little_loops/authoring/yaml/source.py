@@ -134,7 +134,7 @@ class _Refused(Exception):
 
 
 _Opened = tuple[list[Node], bool, Any, Any]
-"""An open mapping or list: its nodes, whether it is a mapping, its start, its style."""
+"""An open mapping or list: its nodes, whether it is a mapping, where it starts, and its style."""
 
 
 class _Tree:
@@ -252,7 +252,7 @@ class _Tree:
                     "LL010",
                     "merge keys (`<<`) are not allowed",
                     key.mark,
-                    "write the keys out where they are used",
+                    "write out the keys where they are used",
                 )
                 lost.append(MapEntry(_BROKEN._replace(mark=key.mark), _BROKEN))
             elif key.kind != "broken" and key.text in kept:
@@ -277,7 +277,7 @@ class _Tree:
             "LL008",
             f"aliases are not allowed: `*{shown(event.anchor)}`",
             mark,
-            f'write the value out; if you meant it as text, quote it: "*{shown(event.anchor)}"',
+            f'write out the value; if you meant it as text, quote it: "*{shown(event.anchor)}"',
         )
         return _BROKEN._replace(mark=mark)
 
@@ -298,9 +298,9 @@ class _Tree:
         if self.top:
             self.report(
                 "LL007",
-                "a second document begins here; a loop file holds only one",
+                "a second document begins here; a loop file can have only one",
                 _mark(event),
-                "put each loop in a file of its own",
+                "put each loop in its own file",
             )
             self.nodes = self.ended
         elif event.tags:

@@ -58,7 +58,7 @@ def explain(error: Any, source: Source) -> Problem:
     return Problem(found.code, found.message, source.place(_inside(found.mark, source)), found.help)
 
 
-_LOOK_AROUND = "look at this line and the one before: indentation, quotes, brackets, colons"
+_LOOK_AROUND = "check this line and the one before it: indentation, quotes, brackets, colons"
 
 
 def _tab(complaint: Complaint) -> SyntaxFinding | None:
@@ -262,7 +262,7 @@ def _misplaced(complaint: Complaint) -> SyntaxFinding | None:
     line = complaint.line(complaint.at)
     return SyntaxFinding(
         "LL025",
-        "the indentation of this line does not match any line above",
+        "this line's indentation does not match that of any line above",
         Mark(
             complaint.at.line, complaint.at.column, max(len(line.rstrip()), complaint.at.column + 1)
         ),

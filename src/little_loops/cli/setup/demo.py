@@ -43,7 +43,7 @@ would be after Ctrl-C, a crash or a power cut. So we can continue it:
 """
 LAST = """\
 The tests pass now. The loop checked that itself and did not rely on what the
-agent said. To try it in a project of your own, go to its directory and type:
+agent said. To try it in your own project, go to its directory and type:
 """
 NOT_SHOWN = ("host:", "evidence:")
 """Lines of the loop that are only needed for the demo."""

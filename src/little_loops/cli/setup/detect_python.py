@@ -82,7 +82,7 @@ def _named(root: str, project: dict[str, Any]) -> Iterator[str]:
     yield from tools if isinstance(tools, dict) else ()
     for requirement in _requirements(project, listed=False):
         yield _name(requirement)
-    for text in _texts(root):
+    for text in _texts_with_requirements(root):
         # Sections of a setup.cfg or tox.ini, and lines that start with a requirement.
         yield from re.findall(r"^\s*\[?(?:tool:)?(pytest|ruff|mypy)\b", text, re.MULTILINE)
 
@@ -106,8 +106,9 @@ def _name(requirement: str) -> str:
     return found[0].lower() if found else ""
 
 
-def _texts(root: str) -> Iterator[str]:
-    """Yield the texts of files that may name the project's tools."""
+def _texts_with_requirements(root: str) -> Iterator[str]:
+    """Yield the contents of `setup.cfg`, `tox.ini`, `Pipfile` and requirements files, which may name
+    the project's tools. `pyproject.toml` is parsed instead."""
     for name in names_in(root):
         if name in ("setup.cfg", "tox.ini", "Pipfile") or re.fullmatch(
             r".*requirements.*\.txt", name

@@ -103,7 +103,11 @@ def count(findings: Sequence[CheckupResult], level: Level) -> int:
 
 
 def page(findings: Sequence[CheckupResult], style: Style, *, only_bad: bool = False) -> list[str]:
-    """Return the lines about the findings, only bad ones if `only_bad`, and a summary."""
+    """Return a line for each finding, with its fix below it, and a summary as the last line.
+
+    Findings that are ok share a line with others of their group. With `only_bad`, only warnings and
+    problems are included.
+    """
     lines = []
     for group in _grouped(findings):
         if only_bad and group[0].level in ("ok", "note"):

@@ -84,7 +84,7 @@ class InitArgs(
         choices=tuple(TEMPLATES),
     )
     yes: bool = flag("do not ask; write the loop that fits best", "-y")
-    no_try: bool = flag("do not try the check first; otherwise it is tried for at most 60 s")
+    no_try: bool = flag("do not try the check first (by default, it is tried for at most 60 s)")
     quiet: int = count("print only the files written", "-q")
 
 
@@ -162,7 +162,7 @@ def _warnings(name: str, found: DetectedProject) -> Iterator[str]:
     if check is not None and not check.is_installed:
         yield f"{check.program} is not installed; install it before you run the loop"
     if TEMPLATES[name].needs_agent and not found.agents:
-        yield "no agent CLI is on PATH; the loop needs `claude`, or another `host`"
+        yield "no agent CLI found on PATH; install `claude`, or set `host` to the agent CLI you use"
 
 
 # ── examining the project ──────────────────────────────────────────────────────────────────────────────
@@ -381,7 +381,7 @@ def _check_free(loop: str, root: str) -> None:
         listed = ", ".join(f"`{shown_path(path)}`" for path in existing)
         raise UsageError(
             f"the loop `{loop}` already exists: {listed}",
-            "files are never overwritten; rename it, or write another one: "
+            "files are never overwritten; rename the file, or write a different loop: "
             f"`--template NAME` with one of {', '.join(TEMPLATES)}",
         )
 

@@ -46,7 +46,7 @@ CONFIGURATION = (
         ".eslintrc.js",
     ),
 )
-"""Where linters and type checkers are told what to report."""
+"""Files that configure what linters and type checkers report."""
 NOT_OURS = (
     "node_modules",
     "vendor",

@@ -14,7 +14,7 @@ HOLE = "\0"
 """Marks the places in a script where a value will be inserted."""
 
 Quote: TypeAlias = Literal["bare", "double", "single", "document", "literal", "comment"]
-"""How the shell reads a text; `document` is a here-document, `literal` expands nothing."""
+"""How the shell reads a piece of text; `document` is a here-document, `literal` expands nothing."""
 
 Reason: TypeAlias = Literal[
     "",

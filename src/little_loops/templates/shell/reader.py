@@ -355,7 +355,7 @@ class _Reader:
     def plain(self, part: _PartialWord, pattern: re.Pattern[str]) -> None:
         """Read characters without special meaning, which match the pattern."""
         found = pattern.match(self.script, self.at, self.end)
-        assert found, "called at a plain character"
+        assert found, "only called at a plain character"
         part.text.append(found[0])
         self.at = found.end()
 
@@ -740,7 +740,7 @@ class _Reader:
     def redirection(self, command: _Command) -> None:
         """Read a redirection and its target."""
         found = _REDIRECTION.match(self.script, self.at, self.end)
-        assert found, "called at a redirection"
+        assert found, "only called at a redirection"
         operator = found[0]
         if operator in ("<<<", "<(", ">(") or operator.startswith("&"):
             self.only_bash(self.at, found.end(), operator)

@@ -14,7 +14,7 @@ from little_loops.templates.parse import NUMBERS, Escape, Reference
 from little_loops.templates.shell.positions import Reason, RefusedValue, ScriptPosition, Use
 from little_loops.templates.splice import AuthorValue, is_data
 
-_VARIABLE = "assign it to a variable on a line of its own first: `value={text}`"
+_VARIABLE = "first assign it to a variable, on a separate line: `value={text}`"
 
 _WHOLE_NUMBER = "write `{number}` if it is a whole number"
 
@@ -22,7 +22,7 @@ _WHOLE_NUMBER = "write `{number}` if it is a whole number"
 # `{of}` the program, or whatever else the place says.
 _WORDS: Mapping[Reason, tuple[str, str]] = {
     "command": (
-        "is used as the name of a command, and would be run",
+        "is used as a command name, and would be run",
         "write the command literally, and pass the value to it as an argument",
     ),
     "vanishing": (
@@ -34,12 +34,12 @@ _WORDS: Mapping[Reason, tuple[str, str]] = {
         "pass the value to `{of}` as an argument or a variable",
     ),
     "name": (
-        "is used as the name of a variable, which bash evaluates",
+        "is used as a variable name, which bash evaluates",
         "write the name literally",
     ),
     "variable": (
         "is assigned to `{of}`, which the shell evaluates",
-        "use a variable of your own",
+        "use your own variable",
     ),
     "option": (
         "may begin with `-`, and `{of}` would read it as an option",
@@ -68,7 +68,7 @@ _WORDS: Mapping[Reason, tuple[str, str]] = {
         "use plain double quotes",
     ),
     "delimiter": (
-        "is used as the delimiter of a here-document",
+        "is used as a here-document's delimiter",
         "write the delimiter literally",
     ),
     "backslash": (
@@ -219,7 +219,7 @@ def _escape(escape: Escape, place: ScriptPosition) -> RefusedValue:
     return RefusedValue(
         escape,
         f"`{before}$${{` gives a literal `${{`, whatever precedes it",
-        f'for a dollar sign before a value keep the two apart: `{before}$""${{`',
+        f'to put a dollar sign before a value, separate the two: `{before}$""${{`',
         warning=True,
     )
 

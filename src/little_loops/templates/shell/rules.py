@@ -134,7 +134,7 @@ EVALUATED = frozenset(
         *("RANDOM", "SRANDOM", "OPTIND", "HISTCMD", "SECONDS", "LINENO"),
     )
 )
-"""Variables whose value the shell runs, or evaluates when it is assigned."""
+"""Variables whose value the shell runs, or evaluates on assignment."""
 _RUNS_CODE = (*GRAMMARS, *PREFIXES, *_TAKES_CODE)
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)\+?=", re.ASCII)

@@ -10,7 +10,7 @@ from little_loops.records import NamedTuple
 from little_loops.templates.shell.positions import ScriptPosition
 
 UNKNOWN = "\1"
-"""Stands for an expansion of the shell in a word's text."""
+"""Stands for a shell expansion in a word's text."""
 
 Role: TypeAlias = Literal[
     "command",
