@@ -365,7 +365,7 @@ def test_without_a_terminal_a_fix_is_required(stage: Project) -> None:
         2,
         (
             "error: `--fix` is missing, and without a terminal `ll-loop` cannot propose one\n"
-            "   = help: `--fix 'Fix the code.'` is a prompt for an agent, `--fix '$ CMD'` a shell command\n"
+            "   = help: `--fix 'Fix the code.'` is a prompt for an agent; `--fix '$ CMD'` is a shell command\n"
         ),
     )
 

@@ -83,7 +83,7 @@ OTHER_TYPE = canonical({"_type": "x", "predicateType": "y"}) + b"\n"
         pytest.param(b"[]\n", "a field is missing or has the wrong type", id="a list"),
         pytest.param(b" " + WRITTEN, "it is not canonical JSON", id="a blank more"),
         pytest.param(WRITTEN[:-1], "it is not canonical JSON", id="a newline less"),
-        pytest.param(OTHER_TYPE, "its type is `y`, not that of ll-loop", id="another kind"),
+        pytest.param(OTHER_TYPE, "its type is `y`, not ll-loop's", id="another kind"),
         pytest.param(with_subject(name="../a"), "'../a' is not a path inside", id="outside"),
         pytest.param(with_subject(name="/etc/x"), "'/etc/x' is not a path inside", id="absolute"),
         pytest.param(with_subject(name=""), "'' is not a path inside", id="no path"),

@@ -246,7 +246,7 @@ def test_a_state_that_needs_a_masked_value(tmp_path):
     assert done.stderr == (
         "error: `needs` cannot be resumed in state `use`: it needs values that were masked when the"
         " run was exported: `${captured.login.output}`\n"
-        "   = help: `--context NAME=VALUE` sets a context variable again, `--from STATE` continues"
+        "   = help: `--context NAME=VALUE` sets a context variable again; `--from STATE` continues"
         " from another state\n"
     )
     late = there.ll("resume", "needs", "--definition", "original")

@@ -47,7 +47,7 @@ EXAMPLES = (
 )
 DEFAULTS = UntilLimits(10, 7200, 5)
 FAILS = tuple(range(1, 126))
-FIX_HELP = "`--fix 'Fix the code.'` is a prompt for an agent, `--fix '$ CMD'` a shell command"
+FIX_HELP = "`--fix 'Fix the code.'` is a prompt for an agent; `--fix '$ CMD'` is a shell command"
 AGENTS = tuple(name for name in HOST_NAMES if name != "command")
 
 

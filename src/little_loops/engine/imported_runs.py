@@ -57,7 +57,7 @@ def check_imported(
         raise UsageError(
             f"`{name}` cannot be resumed in state `{state}`: it needs values that were masked when"
             f" the run was exported: {_listed(needed)}",
-            "`--context NAME=VALUE` sets a context variable again, `--from STATE` continues from"
+            "`--context NAME=VALUE` sets a context variable again; `--from STATE` continues from"
             " another state",
         )
 

@@ -45,7 +45,7 @@ class PinnedStart:
             if _digest(path) != digest:
                 raise StoreError(
                     f"this run's `{name}` has changed since the run started",
-                    "`resume --definition current` continues with the current loop file,"
+                    "`resume --definition current` continues with the current loop file;"
                     " `run --fresh` starts again",
                 )
 

@@ -139,7 +139,7 @@ def _json(data: bytes) -> Any:
 def _parse(statement: Any) -> Receipt:
     """Return the parts of a statement; raise `Malformed` if they are invalid."""
     if (statement["_type"], statement["predicateType"]) != (STATEMENT, PREDICATE):
-        raise Malformed(f"its type is `{statement['predicateType']}`, not that of ll-loop")
+        raise Malformed(f"its type is `{statement['predicateType']}`, not ll-loop's")
     first, *others = statement["subject"]
     predicate = dict(statement["predicate"])
     claimed = predicate.pop("digest")

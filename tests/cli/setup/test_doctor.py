@@ -442,7 +442,7 @@ def test_a_damaged_run_and_a_file_nobody_holds(project: Project, stand_ins: Stan
         (
             "damaged",
             "run odd is damaged",
-            "ll-loop resume odd repairs it if its log is complete, ll-loop run odd --fresh moves it to the history",
+            "ll-loop resume odd repairs it if its log is complete; ll-loop run odd --fresh moves it to the history",
         ),
         ("pid", ".loops/.running/old.pid is left over", "rm .loops/.running/old.pid"),
     ]

@@ -314,7 +314,7 @@ def test_without_a_terminal_it_names_the_flags(project: Project):
     assert done.returncode == 2
     assert done.stderr == (
         "error: cannot ask which loop to write, because there is no terminal\n"
-        "   = help: `--yes` writes `empty`, `--template NAME` writes one of: empty, relay, deploy\n"
+        "   = help: `--yes` writes `empty`; `--template NAME` writes one of: empty, relay, deploy\n"
     )
     assert list((project.root / ".loops").iterdir()) == []
 

@@ -296,7 +296,7 @@ def runs(inputs: CheckupInputs) -> Iterator[CheckupResult]:
     for view in views:
         if view.status == "damaged":
             fix = (
-                f"ll-loop resume {view.name} repairs it if its log is complete,"
+                f"ll-loop resume {view.name} repairs it if its log is complete;"
                 f" ll-loop run {view.name} --fresh moves it to the history"
             )
             why = view.damage or ""

@@ -247,7 +247,7 @@ def _choose(found: DetectedProject, root: str, *, yes: bool) -> str:
     if not can_ask():
         raise UsageError(
             "cannot ask which loop to write, because there is no terminal",
-            f"`--yes` writes `{names[0]}`, `--template NAME` writes one of: {', '.join(names)}",
+            f"`--yes` writes `{names[0]}`; `--template NAME` writes one of: {', '.join(names)}",
         )
     return _ask(names, found, root)
 
