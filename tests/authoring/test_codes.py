@@ -71,6 +71,6 @@ def test_every_problem_has_a_way_out() -> None:
 
 def test_the_explanation_of_a_size_limit_names_the_limits():
     assert catalogue()["LL123"].text == (
-        f"A loop has at most {MOST_STATES:,} states, a list that becomes states has at most "
-        f"{MOST_ITEMS:,} items, and a condition has at most {MOST_WORDS} words."
+        f"A loop can have at most {MOST_STATES:,} states, a list that becomes states at most "
+        f"{MOST_ITEMS:,} items, and a condition at most {MOST_WORDS} words."
     )

@@ -224,11 +224,11 @@ def test_launches_wait_until_the_oldest_one_is_an_hour_ago() -> None:
     lines = [spent(0.0, at_ms, number) for number, at_ms in enumerate(minutes)]
     assert asked(Budget(launches_hour=4), *lines) == Allowed(None)
     assert asked(Budget(launches_hour=3), *lines) == Deny(
-        "launches", "3 agents have started in the last hour, and 3 may", minutes[0] + HOUR
+        "launches", "3 agents have started in the last hour; the limit is 3", minutes[0] + HOUR
     )
     assert asked(Budget(launches_hour=1), *lines).until_wall_ms == minutes[2] + HOUR
     assert asked(Budget(launches_hour=1), lines[2]).reason == (
-        "1 agent has started in the last hour, and 1 may"
+        "1 agent has started in the last hour; the limit is 1"
     )
 
 
@@ -271,7 +271,7 @@ def test_reservations_and_costs_never_exceed_the_budget(data: st.DataObject) -> 
         (3_600_000, Allowed(None)),
         (
             3_599_999,
-            Deny("launches", "1 agent has started in the last hour, and 1 may", NOW + 1),
+            Deny("launches", "1 agent has started in the last hour; the limit is 1", NOW + 1),
         ),
     ],
 )

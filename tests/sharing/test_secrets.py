@@ -350,4 +350,4 @@ def test_a_run_without_its_snapshots(tmp_path):
     assert f"`fix` cannot be resumed: {left}" in done.stderr
     done = there.ll("diff", "fix")
     assert done.returncode == 2
-    assert "the run file of `fix` had no snapshots: they were left out with" in done.stderr
+    assert "the run file of `fix` has no snapshots: they were left out with" in done.stderr

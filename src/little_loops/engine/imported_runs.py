@@ -38,7 +38,7 @@ def check_imported(
     fresh = f"`ll-loop run {name} --fresh` starts again"
     if imported.no_trees is not None and trees_of(run) is not None:
         raise UsageError(
-            f"`{name}` cannot be resumed: its run file had no snapshots ({imported.no_trees})",
+            f"`{name}` cannot be resumed: its run file has no snapshots ({imported.no_trees})",
             f"export it again with its snapshots; {fresh}",
         )
     if loop is None and imported.masked.definition:

@@ -70,7 +70,7 @@ def rules_of(files: RunFiles) -> Rules:
     imported = read_imported(files) if raw is None else None
     if imported is not None and imported.no_trees is not None:
         raise UsageError(
-            f"the run file of `{files.name}` had no snapshots: {imported.no_trees}",
+            f"the run file of `{files.name}` has no snapshots: {imported.no_trees}",
         )
     if raw is None:
         shares = f"its snapshots may be stored with `{files.name}`, which started it"

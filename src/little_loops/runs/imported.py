@@ -40,7 +40,7 @@ class MaskedParts(NamedTuple):
 
 
 class Imported(NamedTuple):
-    """The record of an import. `no_trees` says why the run file had no snapshots; None if it had
+    """The record of an import. `no_trees` says why the run file has no snapshots; None if it had
     them, or the run took none. `versions` are those of the machine that exported the run."""
 
     masked: MaskedParts = MaskedParts()
