@@ -98,7 +98,7 @@ def _check_judge(definition: Definition, loop: FSMLoop, name: str) -> Iterator[P
             "LL236",
             f"`{options.host}` cannot judge, because it has no mode in which it can only read",
             place,
-            "set `host: claude` or `host: codex` in the judge",
+            "set `host: claude` or `host: codex` for the judge",
         )
 
 

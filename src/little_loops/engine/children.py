@@ -188,7 +188,7 @@ class ChildProcesses:
         train, children = run.train, run.children
         assert train is not None, "branches are being merged"
         assert children is not None, "the state has started its branches"
-        assert state.worktree is not None, "only a state with worktrees resolves"
+        assert state.worktree is not None, "only a state with worktrees resolves conflicts"
         assert state.worktree.resolve is not None, "there is something that resolves"
         name = branch_of(train.resolving or "")
         own: dict[str, Any] = {"index": 0, "name": name}

@@ -35,7 +35,7 @@ def place_to_resolve(world: LocalWorld, run: LoopState) -> WorktreePlace:
     place = place_of_branch(world, children, name)
     assert place is not None, "a branch that was merged has a worktree"
     worktree = worktree_of(world.loop.states[children.state])
-    assert worktree is not None, "only a state with worktrees resolves"
+    assert worktree is not None, "only a state with worktrees resolves conflicts"
     base = train.base if worktree.from_ == WORKING_TREE else None
     files = (train.failing or LeftOut(name)).files
     merges = Resolution(train.tip, files, base)

@@ -268,7 +268,9 @@ class PlainLines:
         """Remember what is kept. Return a line about the files, unless the reason of the verdict or
         the next line says it."""
         if event.decision == "again":
-            return [f"{INDENT}! the files changed while they were measured, so it does not count"]
+            return [
+                f"{INDENT}! the files changed while they were measured, so this measurement does not count"
+            ]
         if event.decision == "moved":
             return [f"{INDENT}! someone else changed the files: measuring from a new baseline"]
         before, self._kept = self._kept, event
