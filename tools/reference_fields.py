@@ -435,7 +435,7 @@ def conditions_page() -> Iterator[str]:
         yield from (CONDITION_NOTES[name], "")
     yield from ("## `source`", "", *_source(next(iter(CONDITIONS.values()))), "")
     yield from ("## `operator`", "")
-    yield f"One of {', '.join(map(code, OPERATORS.words))}. The last four need two numbers or two texts."
+    yield f"One of {', '.join(map(code, OPERATORS.words))}. The last four need two numbers or two strings."
 
 
 def _source(of: Table) -> Iterator[str]:

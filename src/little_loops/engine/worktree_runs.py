@@ -140,7 +140,7 @@ def _free_branch(git: Git, project: str, name: str) -> str:
     heads = worktrees.HEADS
     head, taken = worktrees.commits_of(git, project, "HEAD", heads + name)
     if head is None:
-        raise UsageError("a worktree needs a commit to begin with", "commit something first")
+        raise UsageError("a worktree needs a commit to start from", "commit something first")
     if taken is None:
         return name
     others = (f"{name}-{number}" for number in range(2, 1000))
