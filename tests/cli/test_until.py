@@ -429,8 +429,8 @@ def test_save_writes_the_loop_and_runs_it(stage: Project) -> None:
                 ("until", "true", "--fix", fix),
                 (
                     "error: `--fix` is empty\n"
-                    "   = help: `--fix 'Fix the code.'` is a prompt for an agent, "
-                    "`--fix '$ CMD'` a shell command\n"
+                    "   = help: `--fix 'Fix the code.'` is a prompt for an agent; "
+                    "`--fix '$ CMD'` is a shell command\n"
                 ),
             )
             for fix in ("", "$ ")
