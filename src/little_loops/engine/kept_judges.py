@@ -96,7 +96,7 @@ class JudgePlaces:
             raise failure(error, "make", self._home) from error
         home = Folder.at(self._home)
         if home is None:
-            raise StorageError(f"`{self._home}` was removed while it was being made")
+            raise StorageError(f"`{self._home}` was removed while it was being created")
         with home:
             check_owner(home)
             return home.make(run)
