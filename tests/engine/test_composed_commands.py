@@ -142,7 +142,7 @@ ROWS: list[tuple[str, int, list[str]]] = [
     (
         "diff top/many/a",
         2,
-        ["no snapshots of the files were recorded", "those of `top`, which started it"],
+        ["no snapshots of the files were recorded", "stored with `top`, which started it"],
     ),
     ("restore top a.new", 2, ["`a.new` did not exist when the run started"]),
     ("attach top/many/a", 0, ["top/many/a is not running: completed"]),
