@@ -97,6 +97,25 @@ def test_what_cannot_judge_exits_with_3(action, reason, project):
     assert (done.returncode, done.stderr) == (3, f"could not judge: {reason}\n")
 
 
+@pytest.mark.parametrize(
+    ("action", "code", "said"),
+    [
+        pytest.param(
+            "exit 0",
+            3,
+            "could not judge: a pass of `look` needs a judge, which is only asked in a run\n",
+            id="pass",
+        ),
+        pytest.param("exit 1", 1, "", id="fail"),
+    ],
+)
+def test_a_judge_is_not_asked(action, code, said, project):
+    judged = "check: true, condition: {type: judge, question: Is it right, host: codex}"
+    project.loop("native", NATIVE.format(action=action).replace("check: true", judged))
+    done = project.ll("check", "native")
+    assert (done.returncode, done.stderr) == (code, said)
+
+
 def test_a_loop_without_a_check_is_refused(project):
     project.loop("native", NATIVE.format(action="make").replace(", check: true", ""))
     done = project.ll("check", "native")

@@ -61,18 +61,15 @@ def main(argv: Sequence[str]) -> int:
 def run_checks_now(loop: FSMLoop, root: str) -> tuple[Checked, int]:
     """Run the loop's shell checks. Return their results, and the signal that stopped them, or 0.
 
-    If the loop also has checks by agents, which are not run, the answer is never `pass`. Raises
-    `UsageError` if it has no check at all.
+    If the loop also has checks by agents, or judges, the answer is never `pass`, because these are
+    not asked. Raises `UsageError` if it has no check at all.
     """
     checks, all_checks = shell_checks_of(loop), checks_of(loop)
     if not all_checks:
         raise UsageError(
             f"`{loop.name}` has no check", "add `check: true` to the state that decides"
         )
-    by_agents = [name for name in all_checks if name not in checks]
-    why = (
-        f"`{by_agents[0]}` is checked by an agent, which only happens in a run" if by_agents else ""
-    )
+    why = _left_out(loop, checks, all_checks)
     if not checks:
         return Checked("error", (), why), 0
     adopt_orphans()  # processes that a check leaves running are ended with it
@@ -90,6 +87,15 @@ def run_checks_now(loop: FSMLoop, root: str) -> tuple[Checked, int]:
     if checked.answer == "pass" and why:
         checked = checked._replace(answer="error", reason=why)
     return checked, stop.signal or 0
+
+
+def _left_out(loop: FSMLoop, checks: Sequence[str], all_checks: Sequence[str]) -> str:
+    """Return what only a run checks; empty if there is nothing."""
+    if by_agents := [name for name in all_checks if name not in checks]:
+        return f"`{by_agents[0]}` is checked by an agent, which only happens in a run"
+    if judged := [name for name in checks if loop.states[name].judge is not None]:
+        return f"a pass of `{judged[0]}` needs a judge, which is only asked in a run"
+    return ""
 
 
 def page(checked: Checked, masker: Masker, args: OutputArgs, style: Style) -> Iterator[str]:

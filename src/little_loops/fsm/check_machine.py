@@ -95,6 +95,7 @@ def _with_pass_to(state: StateConfig, target: str) -> StateConfig:
         "on_words": {},
         "route": {},
         "retry": None,
+        "judge": None,
         "capture_exit": False,
     }
     if isinstance(state.condition, Convergence):
