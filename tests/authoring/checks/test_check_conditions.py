@@ -44,6 +44,24 @@ CONDITIONS = [
     row("source, a state", judging("type: exit_code, source: check"), ""),
     row("source, a capture", judging("type: exit_code, source: count"), ""),
     row(
+        "source, a check that judges itself, too",
+        judging("type: output_contains, source: count, pattern: x").replace(
+            "on_pass: decide, on_fail: check", "check: true, next: decide"
+        ),
+        """
+        warning[LL326] 6:40 source
+          this judges what `check` printed, but a repeated check counts by its own condition
+          help: move this condition to `check`, or give it `capture_exit: true` and `next`
+        """,
+    ),
+    row(
+        "source, a check that only stores its result",
+        judging("type: output_contains, source: check, pattern: x").replace(
+            "on_pass: decide, on_fail: check", "check: true, capture_exit: true, next: decide"
+        ),
+        "",
+    ),
+    row(
         "a code that is known later, beside those that fail",
         judging(
             'type: exit_code, source: check, target: "${context.code}", fail: [1]', "{code: 3}"

@@ -39,6 +39,7 @@ def check_conditions(of: Inspection) -> Iterator[Problem]:
     compiler = Compiler()
     for part in conditions(of.loop):
         yield from _check_source(of, part)
+        yield from _check_judged_later(of, part)
         if of.gaps.in_state(part.state, "condition"):
             continue  # perhaps another type was meant
         yield from _check_numbers(of, part.state, part.condition, part.path)
@@ -68,6 +69,21 @@ def _check_source(of: Inspection, part: ConditionPart) -> Iterator[Problem]:
     else:
         message = f"`source` does not name a state or capture: `{shown(source)}`"
         yield of.error("LL207", message, *path, help=of.suggest_name(source, of.results))
+
+
+def _check_judged_later(of: Inspection, part: ConditionPart) -> Iterator[Problem]:
+    """Warn about a condition on the output of a check that also judges itself: when the check is run
+    again to prove the result, this condition is not asked."""
+    source = part.condition.source
+    for name, state in of.loop.states.items() if source is not None else ():
+        is_source = source in (name, state.capture) and name != part.state
+        if is_source and state.check and not state.capture_exit and not of.gaps.unsure(name):
+            yield of.warning(
+                "LL326",
+                f"this judges what `{name}` printed, but a repeated check counts by its own condition",
+                *(*part.path, "source"),
+                help=f"move this condition to `{name}`, or give it `capture_exit: true` and `next`",
+            )
 
 
 def _check_numbers(
