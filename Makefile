@@ -110,7 +110,7 @@ live-newest: $(STAMP) ## the same with the newest agent programs on npm; reports
 	@LIVE_AGENTS=newest $(PY) -m pytest -q -rfEs --tb=short $(AGENT_TESTS) || \
 	  echo "make live-newest: not everything passed; see docs/reference/agents.md for known differences"
 
-soak: $(STAMP) ## the long tests: many kills, many iterations, many examples of each law, many mutants
+soak: $(FLEET_STAMP) ## the long tests: many kills, many iterations, many examples of each law, many mutants
 	$(PY) -m pytest -q -m soak tests
 	$(PYTEST) --hypothesis-profile=soak -m "hypothesis and not soak"
 	$(PY) -m tools.mutants --jobs $(JOBS)
