@@ -17,12 +17,13 @@ from bench.model import Candidate, Command, Gauge, Metric, Question, Row, Sample
 
 
 class Standing(IntEnum):
-    """How a row came out, best first."""
+    """How a row came out, best first; what a skipped one needs is not installed."""
 
     BEYOND = 0
     HOLDS = 1
     MISSED = 2
     BROKEN = 3
+    SKIPPED = -1
 
 
 class Figure(NamedTuple):

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 
 from bench.figures import Result, Samples, Standing, gauged, result
-from bench.model import Command, Gauge, NotMeasured, Question, Row, Sample
+from bench.model import Command, Gauge, Missing, NotMeasured, Question, Row, Sample
 
 Take = Callable[[Command], Sample]
 
@@ -103,5 +103,7 @@ def measure(row: Question, repeats: int | None, take: Take) -> Result:
             return gauged(row, read(row, repeats))
         with row.during():
             return result(row, interleave(row, repeats, take))
+    except Missing as missing:
+        return Result(row, (), Standing.SKIPPED, str(missing))
     except (NotMeasured, OSError, subprocess.SubprocessError) as problem:
         return Result(row, (), Standing.BROKEN, str(problem))

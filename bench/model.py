@@ -19,6 +19,10 @@ class NotMeasured(Exception):
     """Something did not do its work, so its figures say nothing."""
 
 
+class Missing(NotMeasured):
+    """A program that the row needs is not installed."""
+
+
 class Command(NamedTuple):
     """A program to start, and the exit code that says it did its work.
 

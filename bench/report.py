@@ -32,6 +32,8 @@ def block(result: Result) -> list[str]:
     title = f"{row.number:>3} {row.name:<40}"
     if result.standing is Standing.BROKEN:
         return [f"{title} BROKEN: {result.problem}"]
+    if result.standing is Standing.SKIPPED:
+        return [f"{title} skipped: {result.problem}"]
     lines = [
         f"{title if index == 0 else '':<{TITLE}} {cells(outcome, unit_of(result)):<{CELLS}}"
         for index, outcome in enumerate(result.outcomes)

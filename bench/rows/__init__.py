@@ -6,6 +6,7 @@ from bench.model import Gauge, Question, Row, Setting
 from bench.rows import (
     branches,
     evidence,
+    fleet,
     growth,
     idle,
     output,
@@ -31,6 +32,7 @@ GROUPS = (
         branches.rows,
         page.rows,
         page_browser.rows,
+        fleet.rows,
     ),
 )
 

@@ -14,7 +14,7 @@ from functools import partial
 from statistics import quantiles
 from typing import TYPE_CHECKING, Any
 
-from bench.model import Gauge, NotMeasured, Question, Reading, Setting
+from bench.model import Gauge, Missing, NotMeasured, Question, Reading, Setting
 from bench.rows.page import NUMBER, serving
 from bench.rows.seen import GATE, many
 from little_loops.runs.past_runs import reindex
@@ -83,14 +83,14 @@ def rows(setting: Setting) -> list[Question]:
 
 @contextmanager
 def browsing(url: str) -> Iterator[Page]:
-    """A page in a browser. Raises `NotMeasured` if there is none."""
+    """A page in a browser. Raises `Missing` if there is none."""
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
-        raise NotMeasured("Playwright is missing; `make e2e` installs it") from None
+        raise Missing("Playwright is missing; `make e2e` installs it") from None
     program = os.environ.get("CHROMIUM") or shutil.which("chromium")
     if program is None:
-        raise NotMeasured("there is no Chromium")
+        raise Missing("there is no Chromium")
     flags = [*FLAGS, *(["--no-sandbox"] if os.geteuid() == 0 else [])]
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=flags)

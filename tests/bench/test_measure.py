@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from bench.figures import Level, Standing
 from bench.measure import clean_environment, complaint, interleave, measure
-from bench.model import Candidate, Command, Gauge, NotMeasured, Reading, Row, Sample
+from bench.model import Candidate, Command, Gauge, Missing, NotMeasured, Reading, Row, Sample
 
 A = Command(("a",), ".")
 B_SHORT = Command(("b", "short"), ".")
@@ -86,6 +86,15 @@ def test_a_reading_that_fails_breaks_its_row():
     gauge = Gauge(6, "syncs", "syncs", Reading("ours", fail), bar=3, beyond=2)
     answer = measure(gauge, None, Clock())
     assert (answer.standing, answer.problem) == (Standing.BROKEN, "no strace")
+
+
+def test_a_row_whose_program_is_not_installed_is_skipped():
+    def fail() -> float:
+        raise Missing("there is no Chromium")
+
+    gauge = Gauge(6, "syncs", "syncs", Reading("ours", fail), bar=3, beyond=2)
+    answer = measure(gauge, None, Clock())
+    assert (answer.standing, answer.problem) == (Standing.SKIPPED, "there is no Chromium")
 
 
 def test_environment_loses_what_would_change_the_figures():

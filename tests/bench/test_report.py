@@ -16,6 +16,7 @@ OURS = Outcome("ours", Figure(30, 33), Figure(42, 44), 3, 3.5)
 BEYOND = Result(HELP, (FLOOR, OURS), Standing.BEYOND)
 MISSED = Result(STEP, (FLOOR, OURS), Standing.MISSED)
 BROKEN = Result(HELP, (), Standing.BROKEN, "exit 1 instead of 0")
+SKIPPED = Result(HELP, (), Standing.SKIPPED, "there is no Chromium")
 
 IDLE_RUN = Gauge(12, "memory of an idle run", "MB", Reading("ours", lambda: 9.0), bar=14, beyond=8)
 ASLEEP, RUN = Level("python, asleep", 6, 6.1234, 6.25), Level("ours", 8.9, 9, 10)
@@ -31,17 +32,18 @@ TABLE = """\
   1 --help                                   BROKEN: exit 1 instead of 0
  12 memory of an idle run                    python, asleep             6.123 MB (6 to 6.25)
                                              ours                           9 MB (8.9 to 10)                                   14       8  holds
+  1 --help                                   skipped: there is no Chromium
 
-4 rows: 1 beyond, 1 holds, 1 missed, 1 broken
+5 rows: 1 beyond, 1 holds, 1 missed, 1 broken, 1 skipped
 """
 
 
 def test_table():
-    assert table([BEYOND, MISSED, BROKEN, HOLDS]) + "\n" == TABLE
+    assert table([BEYOND, MISSED, BROKEN, HOLDS, SKIPPED]) + "\n" == TABLE
 
 
 def test_a_broken_row_does_not_hold():
-    assert holds([BEYOND])
+    assert holds([BEYOND, SKIPPED])
     assert not holds([BEYOND, BROKEN])
     assert not holds([MISSED])
 
