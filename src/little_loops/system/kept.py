@@ -40,9 +40,9 @@ STREAMS: Final = ("stdout", "stderr")
 LARGEST: Final = 1 << 28
 CHUNK: Final = 1 << 16
 LOOK_EACH_S: Final = 0.1
-"""How often to see whether the keeper has ended: nothing reports that to a stranger."""
+"""How often to check whether the keeper has ended: only its parent would be notified."""
 TOGETHER_S: Final = 0.2
-"""A stop signals the program and its keeper at once, in no order."""
+"""A stop signals the program and its keeper at the same time, in either order."""
 _MAIN: Final = (
     "import sys; sys.path.insert(0, sys.argv[1]); from little_loops.system.kept import keep;"
     " keep(sys.argv[2])"
@@ -163,7 +163,7 @@ def keep(path: str) -> None:
 
 
 class Copy:
-    """Stores a stream, and passes it on until nobody reads it any more."""
+    """Stores a stream, and passes it on for as long as somebody reads it."""
 
     def __init__(self, place: Folder, name: str, descriptor: int) -> None:
         self._kept = place.open(name, os.O_WRONLY | os.O_CREAT | os.O_APPEND)

@@ -21,7 +21,7 @@ LEAST = 8
 
 
 SignName = Literal["good", "bad", "warn", "running", "waiting", "none"]
-"""The signs of how a run stands."""
+"""The signs for a run's status."""
 
 
 class TableSymbols(NamedTuple):

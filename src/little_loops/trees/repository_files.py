@@ -32,7 +32,7 @@ WORK_TREE_FILES = (".gitignore", ".gitattributes", ".gitmodules", ".mailmap")
 NOT_READ = frozenset(("annex", "hooks", "lfs", "logs", "modules", "rr-cache", "worktrees"))
 """Directories of a repository in which git reads nothing for the commands that we run."""
 LOOK_S = 0.25
-"""For how long one look at a repository counts, within one piece of work: git takes milliseconds."""
+"""How long one look at a repository stays valid, within one piece of work: git takes milliseconds."""
 REMOVE = "remove it, because git would block on it forever"
 HELP = f"{REMOVE}; then run `git fsck` to see what is missing"
 

@@ -24,7 +24,7 @@ ALIASES = {
 }
 """The aliases of fields, the same as in `fields`."""
 NAMED_BY_AUTHOR = frozenset({"branches", "events", "states"})
-"""Fields that hold mappings of fields by names that the author chose."""
+"""Fields that map names chosen by the author to mappings of fields."""
 DATA_OF_AUTHOR = frozenset(
     {"context", "env", "exclude", "matrix", "ports", "result", "route", "with"}
 )
