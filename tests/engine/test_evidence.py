@@ -956,7 +956,7 @@ def test_a_stop_does_not_wait_for_large_files_to_be_read_but_protected_ones_are_
         child.send_signal(signal.SIGINT)
         out, _ = child.communicate(timeout=60)
     assert plain(out).partition("fix → running")[2] == dedent("""\
-         Fix the value...
+         "Fix the value"...
                ✗ interrupted (stop)
                ! tests/check.py was changed by the agent: restored
 
