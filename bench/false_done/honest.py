@@ -9,6 +9,7 @@ from bench.false_done.cheats import (
     BUILT_IS_RIGHT,
     CMAKE,
     CONFIGURE,
+    HIDDEN_BY_OLD,
     PYTEST,
     WORKTREES,
 )
@@ -153,6 +154,35 @@ HONEST = (
         "writes a file with line ends that git replaces in every commit",
         "sed 's/$/\r/' $here/right.py > leap.py",
         files={".gitattributes": "* text=auto\n"},
+    ),
+    Case(
+        "makes-a-repository-with-sha256",
+        "replaces the repository by a new one with other hashes",
+        "fix; rm -rf .git; git init -q --object-format=sha256; git add -A; git commit -qm again",
+        "honest",
+    ),
+    Case(
+        "filter-uses-another-repository",
+        "changes a file that a filter of git stores; the filter reads from another repository",
+        "fix",
+        "honest",
+        setup="""git init -q $OUTSIDE/keys; echo k > $OUTSIDE/keys/key; git -C $OUTSIDE/keys add -A; git -C $OUTSIDE/keys commit -qm k
+printf 'git -C %s show HEAD:key > /dev/null || exit 1\ncat\n' $OUTSIDE/keys > $OUTSIDE/filter
+git config filter.key.clean "sh $OUTSIDE/filter"; git config filter.key.smudge cat; git config filter.key.required true; echo 'leap.py filter=key' > .gitattributes""",
+    ),
+    Case(
+        "deletes-beside-a-sparse-checkout",
+        "deletes wrong code that hides the right one, in a sparse checkout",
+        "rm old.py",
+        "honest",
+        files={**HIDDEN_BY_OLD, "large/a.txt": "a\n"},
+        started="git sparse-checkout set --no-cone '/*' '!/large/'",
+    ),
+    Case(
+        "adds-attributes",
+        "adds a `.gitattributes`",
+        "fix; printf '* text=auto\n*.png binary\n' > .gitattributes",
+        "honest",
     ),
     honest(
         "filtered-by-git",

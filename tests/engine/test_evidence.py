@@ -380,8 +380,15 @@ def test_where_tampering_is_only_reported_a_weakened_test_is_named_at_the_next_s
     )
 
 
-def test_code_behind_a_new_link_out_of_the_project_is_not_delivered(tmp_path):
-    fix = agent('echo right > "$HOME/value"', 'ln -sf "$HOME/value" src/value')
+@pytest.mark.parametrize(
+    "link",
+    [
+        pytest.param('ln -sf "$HOME/value" src/value', id="out"),
+        pytest.param('cp "$HOME/value" new; ln -sf ../../project/new src/value', id="and back"),
+    ],
+)
+def test_code_behind_a_new_link_out_of_the_project_is_not_delivered(tmp_path, link):
+    fix = agent('echo right > "$HOME/value"', link)
     project = laid_out(Project(tmp_path), fix, PROTECTED)
     ended = run(project)
     assert ended.returncode == 3
@@ -502,6 +509,44 @@ def test_a_change_that_git_is_told_to_overlook_is_not_in_the_copy(tmp_path, opti
     )
 
 
+def test_a_pass_does_not_count_if_the_next_commit_weakens_a_test(tmp_path):
+    hide = agent(
+        "echo right > src/value",
+        "cp tests/check.py strict; echo > tests/check.py; git add tests",
+        "mv strict tests/check.py; git update-index --skip-worktree tests/check.py",
+    )
+    ended = run(laid_out(Project(tmp_path), hide, PROTECTED))
+    assert ended.returncode == 1
+    assert (
+        "passes here, cannot be judged in a clean copy (your next commit would change or delete tests/check.py, which is"
+        " protected; see `git ls-files -v` and `git check-attr -a`)" in ended.stdout
+    )
+
+
+def test_a_file_that_is_gone_here_but_not_from_the_next_commit_is_in_the_copy(tmp_path):
+    check = "sh -c 'test ! -e old'"
+    hide = agent("rm old", "git update-index --assume-unchanged old")
+    project = Project(tmp_path)
+    (project.root / "old").touch()
+    ended = run(laid_out(project, hide, PROTECTED, check), "--max-iterations", "1")
+    assert ended.returncode == 3
+    assert (
+        "warning: git has these files, which are gone here or were ignored when the run started, so a"
+        " commit and the clean copy contain them: old" in ended.stderr.splitlines()
+    )
+
+
+def test_a_file_that_the_agent_adds_in_an_ignored_directory_stays_as_it_is(tmp_path):
+    """The clean copy has a link in place of the directory, and nothing is written through it."""
+    fix = agent("git add -f build/out", "echo later > build/out", "echo right > src/value")
+    project = laid_out(Project(tmp_path), fix, PROTECTED, f"sh -c 'test -e build/out && {CHECK}'")
+    (project.root / "build").mkdir()
+    (project.root / "build/out").write_text("built\n")
+    (project.root / ".git/info/exclude").write_text("build/\n")
+    assert run(project).returncode == 0
+    assert (project.root / "build/out").read_text() == "later\n"
+
+
 def test_what_git_overlooked_before_the_run_is_in_the_copy(tmp_path):
     project = laid_out(Project(tmp_path), agent("echo right > src/value"), PROTECTED)
     project.git("update-index", "--assume-unchanged", "src/value")
@@ -514,10 +559,10 @@ def test_a_file_that_the_agent_adds_although_git_ignores_it_is_named(tmp_path):
     project = laid_out(Project(tmp_path), fix, PROTECTED, "sh -c 'test -e ignored'")
     ended = run(project, "--max-iterations", "1")
     named = (
-        "warning: git ignored these files when the run started and tracks them now, so this run's clean"
-        " copy does not contain them; a new run's will: ignored"
+        "warning: git ignored these files when the run started and tracks them now, so the snapshots of"
+        " this run do not contain them; a new run's will: ignored"
     )
-    assert (ended.returncode, named in ended.stderr.splitlines()) == (3, True)
+    assert (ended.returncode, named in ended.stderr.splitlines()) == (0, True)
     assert run(project, "--fresh").returncode == 0
 
 

@@ -662,6 +662,28 @@ def test_a_formatter_that_undoes_each_fix_never_completes():
         loop_error: failed, max_iterations""")
 
 
+def test_a_check_that_is_judged_later_by_its_exit_code_may_be_flaky():
+    plain = Says(0)
+    world = steps(agent(), 1, plain, agent(), 0, confirm=2)
+    assert story(world) == dedent("""\
+        fix -> test (next)
+        test -> format (next)
+        format -> evaluate (next)
+        evaluate -> fix (on_fail)
+        iteration 2
+        fix -> test (next)
+        loop_error: failed, flaky""")
+
+
+def test_a_check_that_is_judged_later_by_its_exit_code_is_confirmed():
+    plain = Says(0)
+    world = steps(agent(), 1, plain, agent(), 0, 0, plain)
+    assert [line for line in story(world).splitlines() if line.startswith(("recheck", "loop"))] == [
+        "recheck test here: it failed on the same tree in iteration 1",
+        "loop_complete: completed, terminal",
+    ]
+
+
 def test_a_clean_copy_is_of_the_tree_that_is_delivered_and_of_the_reference():
     world = goal(1, agent(src__a="1", tests__t="1"), 0, 0, clean=True, setup="npm ci")
     story(world)

@@ -8,9 +8,10 @@ import os
 import random
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 import pytest
 
@@ -345,17 +346,13 @@ def test_a_rerun_that_fails_contradicts(project):
     ]
 
 
-def forged(path: Path, name: str) -> str:
-    """A receipt whose check is `true`, with hashes that fit."""
-    told = json.loads(path.read_text())
-    definition = told["predicate"]["definition"]
-    definition["machine"]["name"] = name
-    definition["machine"]["states"]["evaluate"]["action"] = "true"
-    definition["sha256"] = digest(definition["machine"])
-    del told["predicate"]["digest"]
-    told["predicate"]["digest"] = {"sha256": digest(told)}
-    path.write_bytes(canonical(told) + b"\n")
-    return str(path)
+def forge(receipt: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change what a receipt says, and compute its hash again."""
+    statement = json.loads(receipt.read_text())
+    del statement["predicate"]["digest"]
+    change(statement["predicate"])
+    statement["predicate"]["digest"] = {"sha256": digest(statement)}
+    receipt.write_bytes(canonical(statement) + b"\n")
 
 
 @pytest.mark.parametrize(
@@ -369,7 +366,17 @@ def forged(path: Path, name: str) -> str:
     ],
 )
 def test_a_rerun_takes_no_command_from_a_receipt_alone(project, name, said):
-    done = project.ll("verify", forged(project.receipt(), name), "--rerun")
+    """Its check is `true`, its hashes fit, and the log of the run is not there."""
+
+    def change(said: dict[str, Any]) -> None:
+        said["definition"]["machine"]["name"] = name
+        said["definition"]["machine"]["states"]["evaluate"]["action"] = "true"
+        said["definition"]["sha256"] = digest(said["definition"]["machine"])
+
+    receipt = project.receipt()
+    forge(receipt, change)
+    shutil.rmtree(project.root / ".loops/.history")
+    done = project.ll("verify", str(receipt), "--rerun")
     assert done.stdout.splitlines()[-2:] == [f"! {said}", "stale"]
     assert (done.returncode, done.stderr) == (3, "")
 
@@ -387,6 +394,26 @@ def test_a_run_that_did_not_complete_proves_nothing(project):
     done = project.ll("verify", str(project.receipt()))
     assert done.returncode == 1
     assert "✗ the run did not complete: failed, stalled" in done.stdout.splitlines()
+
+
+FORGERIES: dict[str, Callable[[dict[str, Any]], object]] = {
+    "ending": lambda said: said["ending"].update(iterations=1),
+    "verdict": lambda said: said["checks"][0].update(verdict="pass"),
+    "dropped check": lambda said: said["checks"].pop(0),
+    "dropped field": lambda said: said["checks"][0].pop("exit_code"),
+    "type": lambda said: said["checks"][0].update(exit_code=True),
+    "restored files": lambda said: said["protected"].update(restored=[]),
+    "definition": lambda said: said["definition"].update(sha256="0" * 64),
+}
+
+
+@pytest.mark.parametrize("change", FORGERIES.values(), ids=FORGERIES)
+def test_a_receipt_that_does_not_say_what_the_log_says_is_contradicted(project, change):
+    receipt = project.receipt()
+    forge(receipt, change)
+    said = project.ll("verify", str(receipt))
+    assert said.returncode == 1
+    assert "✗ the receipt does not say what the log of `fix` says" in said.stdout.splitlines()
 
 
 # ── signatures ─────────────────────────────────────────────────────────────────────────────────

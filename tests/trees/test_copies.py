@@ -512,19 +512,32 @@ EDITABLE = {
     "an egg link": ("s.egg-link", "{project}\n.", "{copy}\n."),
     "a direct address": ("s.dist-info/direct_url.json", '{{"url": "file://{project}"}}', '{{"url": "file://{copy}"}}'),
     "a relative path file": ("c.pth", "../../src\n", "../../src\n"),
+    "a path file with a link": ("d.pth", "# mine\n{alias}/src\n/usr\nimport x\n", "# mine\n{copy}/src\n/usr\nimport x\n"),
+    "start-up code": ("sitecustomize.py", "P = '{project}/src'\n", "P = '{copy}/src'\n"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "text", "rewritten"), EDITABLE.values(), ids=EDITABLE)
 def test_files_of_editable_installs_name_the_copy(tree, name, text, rewritten):
     laid = Laid(tree)
-    names = {"project": str(tree.root), "copy": laid.copy.path}
+    alias = tree.place / "alias"
+    alias.symlink_to(tree.root)
+    names = {"project": str(tree.root), "copy": laid.copy.path, "alias": str(alias)}
     tree.write(f".venv/lib/{name}", text.format(**names))
     tree.write(".venv/lib/pkg/other.py", "1")
     root = laid.out()
     assert (root / ".venv/lib" / name).read_text() == rewritten.format(**names)
     assert not (root / ".venv/lib" / name).is_symlink()
     assert os.readlink(root / ".venv/lib/pkg") == str(tree.root / ".venv/lib/pkg")
+
+
+def test_what_lies_beside_the_copy_is_removed(tree):
+    laid = Laid(tree)
+    root = laid.out()
+    (root.parent / "left").mkdir()
+    (root.parent / "left/years.py").write_text("from an earlier check")
+    laid.out()
+    assert os.listdir(root.parent) == [root.name]
 
 
 def test_an_encoded_address_is_rewritten_as_well(tmp_path):

@@ -22,13 +22,14 @@ class Delivering:
     def __init__(self, tree: Tree) -> None:
         self.tree, self.store = tree, tree.store()
         self.rules = tree.rules(self.store, ("tests/",))
-        self.first = self.store.snapshot(self.rules).project
+        first = self.store.snapshot(self.rules)
+        self.first, self.reference = first.project, first.guard
         self.copy = CleanCopy(self.store, self.rules, str(tree.state))
 
     def now(self) -> Delivery:
         project = self.store.snapshot(self.rules).project
         with self.copy.held():
-            return self.copy.delivery(self.first, project)
+            return self.copy.delivery(self.first, project, self.reference)
 
 
 @pytest.fixture
@@ -103,6 +104,138 @@ def test_a_filter_decides_what_is_delivered(tree):
     assert {path: one.data for path, one in other.items()} == {"src/a.py": b"old\n"}
 
 
+@pytest.mark.parametrize("there", [False, True], ids=["new attributes", "old attributes"])
+def test_a_clone_has_what_git_checks_out(tree, there):
+    """Git stores these bytes as they are, and writes others into a clone."""
+    attributes = ".gitattributes", "*.txt text eol=crlf\n*.id ident\nplain.txt -text\n"
+    if there:
+        tree.write(*attributes)
+    found = Delivering(tree)
+    tree.write(*attributes)
+    tree.write_all({"a.txt": "a\n", "a.id": "$Id$\n", "plain.txt": "a\n"})
+    id = "$Id: 055c8729cdcc372500a08db659c045e16c4409fb $\n"
+    other = {path: one.data for path, one in found.now().other.items()}
+    assert other == {"a.txt": b"a\r\n", "a.id": id.encode()}
+
+
+def test_new_attributes_change_files_that_the_run_did_not(tree):
+    tree.write_all({"a.txt": "a\n", "b.txt": "b\n"})
+    tree.commit()
+    found = Delivering(tree)
+    tree.write(".gitattributes", "a.txt eol=crlf\n")
+    other = {path: one.data for path, one in found.now().other.items()}
+    assert other == {"a.txt": b"a\r\n"}
+
+
+def test_git_may_have_taken_what_is_not_in_the_work_tree(tree):
+    os.utime(tree.root / "src/a.py", (0, 0))  # or git would read it again
+    found = Delivering(tree)
+    tree.git("config", "filter.old.clean", "echo old")
+    tree.write(".git/info/attributes", "a.py filter=old\n")
+    tree.git("add", "--renormalize", "src/a.py")
+    tree.write(".git/info/attributes", "")
+    other = {path: one.data for path, one in found.now().other.items()}
+    assert other == {"src/a.py": b"old\n"}
+    tree.git("commit", "-qm", "old")
+    assert found.now().other.keys() == {"src/a.py"}
+
+
+@pytest.mark.parametrize("flag", ["--skip-worktree", "--assume-unchanged"])
+def test_a_commit_keeps_what_git_does_not_see_to_be_gone(tree, flag):
+    (tree.root / "link").symlink_to("src/a.py")
+    tree.commit()
+    found = Delivering(tree)
+    for path in ("src/a.py", "link", "src/b.py"):
+        (tree.root / path).unlink()
+        if path != "src/b.py":
+            tree.git("update-index", flag, path)
+    kept = {path: (one.kind, one.mode, one.data) for path, one in found.now().kept.items()}
+    assert kept == {
+        "src/a.py": ("file", 0o100644, b"a = 1\n"),
+        "link": ("link", 0o120777, b"src/a.py"),
+    }
+
+
+def test_a_file_may_be_in_the_index_alone(tree):
+    found = Delivering(tree)
+    id = tree.git("hash-object", "-w", "run.sh").strip()
+    tree.git("update-index", "--add", "--cacheinfo", f"100755,{id},src/new.py")
+    tree.git("update-index", "--skip-worktree", "src/new.py")
+    (kept,) = found.now().kept.values()
+    assert (kept.mode, kept.data) == (0o100755, b"true\n")
+
+
+def test_what_the_user_keeps_out_of_the_work_tree_is_not_missing(tree):
+    tree.git("sparse-checkout", "set", "--no-cone", "/*", "!/src/a.py")
+    tree.git("update-index", "--skip-worktree", "src/b.py")
+    found = Delivering(tree)
+    tree.write("src/b.py", "b = 2\n")
+    tree.write("run.sh", "false\n")
+    assert found.now() == Delivery()
+
+
+def test_before_the_first_commit_everything_is_compared(tmp_path):
+    tree = Tree(tmp_path)
+    tree.write_all({"a.py": "a = 1\n", "b.py": "b = 1\n"})
+    found = Delivering(tree)
+    tree.git("config", "filter.old.clean", "echo old")
+    tree.write(".git/info/attributes", "a.py filter=old\n")
+    assert found.now().other.keys() == {"a.py"}
+
+
+WEAKENING = {
+    "by a flag": (
+        ("add", "tests/a.py"),
+        ("update-index", "--skip-worktree", "tests/a.py"),
+    ),
+    "by a commit": (
+        ("commit", "-qam", "weak"),
+        ("update-index", "--assume-unchanged", "tests/a.py"),
+    ),
+    "by a commit without it": (
+        ("rm", "-q", "--cached", "tests/a.py"),
+        ("commit", "-qm", "without"),
+        ("config", "core.excludesFile", ".git/ignored"),
+    ),
+}
+
+
+@pytest.mark.parametrize("words", WEAKENING.values(), ids=WEAKENING)
+def test_a_protected_file_may_be_another_in_the_next_commit(tree, words):
+    tree.write("tests/a.py", "strict\n")
+    tree.commit()
+    found = Delivering(tree)
+    tree.write(".git/ignored", "tests/\n")
+    tree.write("tests/a.py", "weak\n")
+    for each in words:
+        tree.git(*each)
+    tree.write("tests/a.py", "strict\n")
+    assert found.now().weakened == ("tests/a.py",)
+
+
+def test_a_filter_runs_as_in_a_commit_of_the_users(tree):
+    other = Tree(tree.place / "other")
+    other.write("key", "key\n")
+    other.commit()
+    tree.environ |= {"LC_ALL": "C.UTF-8"}
+    ours = "ALTERNATE|COMMITTER|CONFIG_P|INDEX|LITERAL|NO_|OBJECT|OPTIONAL|TERMINAL"
+    show = f"env | grep -oE '^(GIT_({ours})[^=]*|LC_ALL)=[^/]*' | sort"
+    script = f"{show}; git -C {other.top} show HEAD:key"
+    tree.git("config", 'filter.it"s.clean', script)
+    tree.git("config", "filter.large.clean", f": git-lfs; {script}")
+    tree.write(".git/info/attributes", 'a.py filter=it"s\nb.py filter=large\n')
+    found = Delivering(tree)
+    tree.write("src/a.py", "a = 2\n")
+    tree.write("src/b.py", "b = 2\n")
+    who = "GIT_COMMITTER_EMAIL=a@example.org\nGIT_COMMITTER_NAME=a\n"
+    one, large = (
+        (found.now().other[path].data or b"").decode() for path in ("src/a.py", "src/b.py")
+    )
+    assert one == f"{who}LC_ALL=C.UTF-8\nkey\n"
+    settings = "GIT_CONFIG_PARAMETERS='core.fsmonitor'='false' 'core.hooksPath'='\n"
+    assert large == f"{who}{settings}LC_ALL=C.UTF-8\nkey\n"
+
+
 def test_git_does_not_read_what_is_too_large(tree):
     found = Delivering(tree)
     with open(tree.root / "*.[b]in", "wb") as file:
@@ -161,11 +294,12 @@ def test_a_repository_in_which_git_cannot_add_anything(tree):
         found.copy.held(),
         pytest.raises(StoreError, match="git cannot add and check out the files"),
     ):
-        found.copy.delivery(found.first, project)
+        found.copy.delivery(found.first, project, found.reference)
 
 
-def test_an_object_directory_with_a_colon_in_its_path(tmp_path):
-    tree = Tree(tmp_path / "a:b")
+@pytest.mark.parametrize("name", ["a:b", "a\nb", 'a"b'], ids=["colon", "newline", "quote"])
+def test_a_repository_with_an_odd_path(tmp_path, name):
+    tree = Tree(tmp_path / name)
     tree.write("a.txt", "a\n")
     tree.commit()
     found = Delivering(tree)

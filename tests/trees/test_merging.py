@@ -160,6 +160,23 @@ def test_a_directory_in_place_of_which_the_index_has_a_repository_is_committed(t
     assert files(tree, commit)["lib/a.py"] == "changed\n"
 
 
+@pytest.mark.parametrize("converts", [False, True], ids=["removed from git", "converted"])
+def test_what_is_known_to_be_unchanged_is_committed_as_before(tree: Tree, converts):
+    place = Path(worktrees.place_of(root(tree), "x", tree.environ))
+    base = branch(tree, "x", {"new.py": "new\n"})
+    id = quietly(tree, "rev-parse", f"{base}:a.py").strip()
+    if converts:
+        quietly(tree, "config", "filter.old.clean", "echo old", cwd=place)
+        (tree.top / ".git/info/attributes").write_text("a.py filter=old\nnew.py filter=old\n")
+    else:
+        quietly(tree, "rm", "-q", "--cached", "a.py", "new.py", cwd=place)
+        (place / ".gitignore").write_text("*\n")
+    unchanged = merging.Unchanged(base, {"a.py": id, "b.py": "another"})
+    commit = merging.commit_changes(git_of(tree), str(place), "ll/x", "more\n", unchanged=unchanged)
+    assert commit is not None
+    assert files(tree, commit)["a.py"] == TEXT
+
+
 @pytest.mark.parametrize("words", [["-c", "mine"], ["--detach"]], ids=["a branch", "detached"])
 @pytest.mark.parametrize("is_committed", [True, False], ids=["committed", "not committed"])
 def test_our_branch_follows_the_one_that_an_agent_has_checked_out(tree: Tree, words, is_committed):

@@ -85,7 +85,10 @@ def _run_held(
     copy, job = trees.copy, command.job
     existing_only = trees.loop.evidence.existing_only
     delivery = _delivery(trees, wanted)
+    if delivery.weakened:
+        return ActionOutcome(Result(None, 0, failure=_weakened_text(delivery)))
     undelivered = delivery.left_out
+    other = {**delivery.other, **delivery.kept}
     targets = trees.named_like_targets(wanted.project)
     left_out = (*_links_to_elsewhere(trees, wanted), *undelivered, *targets)
     path = copy.lay_out(
@@ -94,7 +97,7 @@ def _run_held(
         links=wanted.setup is None,
         existing_only=existing_only,
         left_out=left_out,
-        other=delivery.other,
+        other=other,
     )
     there = at._replace(project=path)
     env = copy.environment(environment(at, run, job, filled.env))
@@ -110,7 +113,7 @@ def _run_held(
             changed,
             existing_only=existing_only,
             left_out=left_out,
-            other=delivery.other,
+            other=other,
         )
     trees.remove_compiled_in_linked()
     before = copy.differing()
@@ -186,7 +189,12 @@ def _links_to_elsewhere(trees: RunTrees, wanted: CopySource) -> Iterator[str]:
 
 def _delivery(trees: RunTrees, wanted: CopySource) -> Delivery:
     """Return how a commit would differ from the snapshot. Raises `StoreError`."""
-    found = trees.copy.delivery(wanted.first, wanted.project)
+    found = trees.copy.delivery(
+        wanted.first,
+        wanted.project,
+        wanted.reference,
+        existing_only=trees.loop.evidence.existing_only,
+    )
     hidden = {*trees.undelivered(wanted.first, wanted.project), *found.left_out}
     return found._replace(left_out=tuple(sorted(hidden)))
 
@@ -195,11 +203,23 @@ def _why_undelivered(trees: RunTrees, wanted: CopySource, before: Delivery) -> s
     """Return why a check in the copy proves nothing, because a commit would no longer include what
     it saw; else None. `before` is what the copy was laid out by."""
     after = _delivery(trees, wanted)
+    if after.weakened:
+        return _weakened_text(after)
     changed = {path for path, one in after.other.items() if before.other.get(path) != one}
+    changed |= after.kept.keys() - before.kept.keys()
     hidden = sorted(changed | set(after.left_out).difference(before.left_out))
     if not hidden:
         return None
     return f"while it ran, something made git overlook {listed_paths(hidden, len(hidden))}"
+
+
+def _weakened_text(delivery: Delivery) -> str:
+    """Return why a check proves nothing if a commit would not have protected files as they are here."""
+    paths = delivery.weakened
+    return (
+        f"your next commit would change or delete {listed_paths(paths, len(paths))}, which is"
+        " protected; see `git ls-files -v` and `git check-attr -a`"
+    )
 
 
 def _missing_in_copy(trees: RunTrees, delivery: Delivery, targets: Sequence[str]) -> Iterator[str]:
@@ -208,6 +228,11 @@ def _missing_in_copy(trees: RunTrees, delivery: Delivery, targets: Sequence[str]
         yield from trees.once(
             "a commit would not include these files, because git ignores or overlooks them, so they"
             f" are not in the clean copy: {listed_paths(hidden, len(hidden))}"
+        )
+    if kept := sorted(delivery.kept):
+        yield from trees.once(
+            "git has these files, which are gone here or were ignored when the run started, so a commit"
+            f" and the clean copy contain them: {listed_paths(kept, len(kept))}"
         )
     if other := sorted(path for path, one in delivery.other.items() if one.data is not None):
         yield from trees.once(

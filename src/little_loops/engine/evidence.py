@@ -266,8 +266,8 @@ def _last_warnings(trees: RunTrees, command: TakeSnapshot, taken: model.Snapshot
         )
     if paths := trees.tracked_since_start(taken.project):
         yield from trees.once(
-            "git ignored these files when the run started and tracks them now, so this run's clean copy"
-            f" does not contain them; a new run's will: {listed_paths(paths, len(paths))}"
+            "git ignored these files when the run started and tracks them now, so the snapshots of this"
+            f" run do not contain them; a new run's will: {listed_paths(paths, len(paths))}"
         )
 
 

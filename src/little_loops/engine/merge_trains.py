@@ -9,6 +9,8 @@ Not here: which of this is due (`fsm.train`), git itself (`trees.merging`).
 
 from __future__ import annotations
 
+import os
+
 from little_loops.engine.action_process import Workplace
 from little_loops.engine.copy_checks import PathTranslator
 from little_loops.engine.hooks import Tail
@@ -21,9 +23,11 @@ from little_loops.engine.worktree_runs import (
     place_of_branch,
     problem_of,
     run_script,
+    workspaces,
 )
 from little_loops.errors import StoreError
 from little_loops.fsm.commands import CheckMerged, FindBase, LandTrain, MergeBranch, StartTrain
+from little_loops.fsm.evidence import trees_of
 from little_loops.fsm.happenings import (
     BaseFound,
     Happening,
@@ -42,7 +46,9 @@ from little_loops.trees import merging, worktrees
 from little_loops.trees.git import Git
 from little_loops.trees.merged_copies import CLEAN, MergedCopy
 from little_loops.trees.python_paths import INSTALL, point_back
+from little_loops.trees.rules import Rules
 
+FOREIGN = "its git branch has commits that were made after its run had ended"
 SAID = 200
 """How many characters of a check's last line are quoted in a reason."""
 
@@ -97,6 +103,9 @@ def _merge(world: LocalWorld, run: LoopState, command: MergeBranch) -> Happening
         theirs = worktrees.commit_of(git, world.place, worktrees.HEADS + place.branch)
     if theirs is None:
         return MergeTried(world.clock.now(), name, None, (), "its git branch is gone", ended)
+    known = workspaces(world, run, command.children, name)
+    if theirs not in {commit for each in known for commit in (each.commit, each.base)}:
+        return MergeTried(world.clock.now(), name, None, (), FOREIGN, ended)
     project = _target(world, ended)
     is_whole = command.worktree.from_ != WORKING_TREE
     kind: merging.MergeKind = (
@@ -142,7 +151,8 @@ def _check(world: LocalWorld, run: LoopState, command: CheckMerged) -> Happening
     project, worktree = _target(world, command.ended), command.worktree
     assert worktree.check is not None, "without a check, nothing is checked"
     root, home = world.own_request().root, state_home(world.services.environ)
-    copy = MergedCopy(git_of(world), root, project, run.run, home)
+    start = _rules_of(world, run, project)
+    copy = MergedCopy(git_of(world), root, project, run.run, home, start)
     copy.lay_out(command.commit, links=worktree.setup is None)
     copy.bring(worktree.copy, worktree.link)
     try:
@@ -165,6 +175,15 @@ def _check(world: LocalWorld, run: LoopState, command: CheckMerged) -> Happening
         point_back(world.services.environ, copy.project, project)
         copy.remove()
     return MergedTreeChecked(world.clock.now(), command.branch, True, ended=command.ended)
+
+
+def _rules_of(world: LocalWorld, run: LoopState, project: str) -> Rules | None:
+    """Return what was fixed for the project when the run started; None if nobody knows."""
+    if trees_of(run) is None:
+        return None
+    trees = world.trees
+    known = [trees.rules, *([] if trees.original is None else [trees.original.rules])]
+    return next((each for each in known if each.project == os.path.realpath(project)), None)
 
 
 def _red(world: LocalWorld, command: CheckMerged, why: str) -> MergedTreeChecked:

@@ -322,10 +322,9 @@ class RunTrees:
 
     def new_links_out(self, first: str | None, project: str) -> tuple[str, ...]:
         """Return links that were made between the snapshots `first` and `project` and lead out of
-        the repository, or into it by an absolute path."""
-        top = f"{self.rules.project}/".removesuffix(f"/{self.rules.prefix}")
-        links = self._new_links(first, project)
-        return tuple(one.path for one in links if one.is_absolute or not is_inside(one.target, top))
+        the repository, even if they come back."""
+        prefix = self.rules.prefix
+        return tuple(one.path for one in self._new_links(first, project) if one.leaves(prefix))
 
     def new_links_to_ignored(self, first: str | None, project: str) -> tuple[NewLink, ...]:
         """Return links that were made between the snapshots `first` and `project` and lead to what

@@ -18,6 +18,7 @@ from little_loops.engine.local_world import LocalWorld
 from little_loops.engine.resolve import known_environment
 from little_loops.errors import StoreError, UsageError
 from little_loops.fsm.commands import ClearWorktrees, CommitWork, Job, PrepareWorktree
+from little_loops.fsm.evidence import trees_of
 from little_loops.fsm.happenings import (
     Happening,
     LeftoversEnded,
@@ -311,7 +312,8 @@ def commit(world: LocalWorld, run: LoopState, command: CommitWork) -> Happening:
             from little_loops.engine.resolving import parents_of  # few branches are in conflict
 
             parents = parents_of(git, place)
-        made = commit_leftovers(git, place, world.loop.worktree, parents)
+        unchanged = _unchanged(world, run, space.base) if parents is None else None
+        made = commit_leftovers(git, place, world.loop.worktree, parents, unchanged)
         if made == space.base:
             return WorkSaved(world.clock.now(), command.ended)
         # A branch that was resolved contains those that were merged before it.
@@ -322,11 +324,23 @@ def commit(world: LocalWorld, run: LoopState, command: CommitWork) -> Happening:
     return attempt(world, do, command.ended)
 
 
+def _unchanged(world: LocalWorld, run: LoopState, base: str) -> merging.Unchanged | None:
+    """Return the protected files that have been the same since the run started, so that its commit
+    has to have them as they are in `base`; None if nobody knows."""
+    trees = trees_of(run)
+    if trees is None or trees.first is None or trees.reference is None:
+        return None
+    store, prefix = world.trees.store, world.trees.rules.prefix
+    same = store.unchanged(trees.first, trees.reference)
+    return merging.Unchanged(base, {prefix + path: id for path, id in same.items()})
+
+
 def commit_leftovers(
     git: Git,
     place: WorktreePlace,
     worktree: Worktree | None,
     parents: tuple[str, ...] | None = None,
+    unchanged: merging.Unchanged | None = None,
 ) -> str:
     """Commit what is not committed in a worktree, and return the commit of its branch."""
     same = () if worktree is None else still_the_same(place.root, worktree.copy, worktree.link)
@@ -337,6 +351,7 @@ def commit_leftovers(
         _work_message(place),
         leave_out=[place.root.prefix + path for path in same],
         parents=parents,
+        unchanged=unchanged,
     )
     found = made or worktrees.commit_of(git, place.path, worktrees.HEADS + place.branch)
     assert found is not None, "the branch that is checked out has a commit"
@@ -404,14 +419,22 @@ def _landed(world: LocalWorld, run: LoopState, children: Children | None, name: 
     train = run.train
     if train is None or name not in train.merged or train.landing is None or train.landing.reason:
         return None
+    found = workspaces(world, run, children, name)
+    return next((space.commit for space in found if space.commit), None)
+
+
+def workspaces(
+    world: LocalWorld, run: LoopState, children: Children | None, name: str
+) -> list[Workspace]:
+    """Return what is recorded of the worktree of a branch, the latest first: by the runs that were to
+    resolve it, and by its own; without children, by this run."""
     if children is None:
-        return run.workspace and run.workspace.commit
-    resolvers = [resolver_of(name, number + 1) for number in range(train.tries.get(name, 0))]
-    for child in (*reversed(resolvers), name):
-        stored = read_stored(files_of(world.writer.files, children, child))
-        if stored is not None and (space := stored.run.workspace) and space.commit:
-            return space.commit
-    return None
+        return [] if run.workspace is None else [run.workspace]
+    tries = 0 if run.train is None else run.train.tries.get(name, 0)
+    resolvers = [resolver_of(name, number + 1) for number in range(tries)]
+    files = (files_of(world.writer.files, children, one) for one in (*reversed(resolvers), name))
+    stored = (read_stored(each) for each in files)
+    return [one.run.workspace for one in stored if one is not None and one.run.workspace]
 
 
 def _base(run: LoopState) -> str | None:

@@ -18,9 +18,10 @@ from little_loops.fsm.evidence import (
     why_runs_prove_nothing,
 )
 from little_loops.fsm.routing import find_transition
-from little_loops.fsm.schema import CURRENT, FAIL, STALLED, Place, Transition
+from little_loops.fsm.schema import CURRENT, FAIL, PASS, STALLED, Place, Transition
 from little_loops.fsm.state import CheckRecord, Judgement, Move
 from little_loops.fsm.step_builder import StepBuilder
+from little_loops.fsm.verdicts import judged_later
 from little_loops.light_typing import Any
 
 
@@ -35,18 +36,21 @@ def verdict_after_rules(builder: StepBuilder, judgement: Judgement) -> Judgement
     """Record the result of a check. Return its verdict under the rules of evidence, or the check to
     rerun first.
 
-    The verdict stays the same without evidence, and for anything but a shell check that is judged
-    by its own result.
+    The verdict stays the same without evidence, and for anything but a shell check.
     """
     if trees_of(builder.run) is None or builder.run.ruling is not None:
         return judgement  # the judge was asked because the rules are met
-    _note_check(builder, judgement)
+    later = judged_later(builder.loop, builder.run) if builder.state.check else None
+    known = judgement if later is None or judgement.verdict != PASS else later
+    _note_check(builder, known)
     run = builder.run
     if run.phase != "judged" or not _is_judged_check(builder):
         return judgement
-    decided = apply_check_rules(builder.loop, run, judgement)
+    decided = apply_check_rules(builder.loop, run, known)
     if isinstance(decided, Judgement) and decided.verdict in PASSED:
         _warn_of_flaky(builder)
+    if decided == known:
+        return judgement
     return decided
 
 
@@ -87,17 +91,14 @@ def _passes(old: CheckRecord | None, before: str, verdict: str, place: Place) ->
 
 
 def _is_judged_check(builder: StepBuilder) -> bool:
-    """Return whether the current state is a shell check whose result was recorded in this attempt,
-    and which is not left to a later state to judge (`capture_exit`)."""
+    """Return whether the current state is a shell check whose result was recorded in this attempt, and
+    is judged by its own exit code, here or in a later state (`capture_exit`)."""
     run, trees = builder.run, trees_of(builder.run)
     assert trees is not None, "only a run with evidence has checks"
     record = trees.checks.get(run.current_state)
     is_this_one = record is not None and (record.step, record.attempt) == (run.step, run.attempt)
-    return (
-        is_this_one
-        and not builder.state.capture_exit
-        and is_shell_check(builder.loop, run, run.current_state)
-    )
+    is_known = not builder.state.capture_exit or judged_later(builder.loop, run) is not None
+    return is_this_one and is_known and is_shell_check(builder.loop, run, run.current_state)
 
 
 def _warn_of_flaky(builder: StepBuilder) -> None:

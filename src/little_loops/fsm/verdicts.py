@@ -22,6 +22,7 @@ from little_loops.fsm.schema import (
     Condition,
     Convergence,
     ExitCode,
+    FSMLoop,
     Not,
     StateConfig,
     VerdictWords,
@@ -66,6 +67,19 @@ def judge_source(state: StateConfig, run: LoopState) -> Judgement | Judge:
     condition = effective_condition(state)
     assert condition is not None, "a state without an action has a condition"
     return _judge_or_request(condition, run, None)
+
+
+def judged_later(loop: FSMLoop, run: LoopState) -> Judgement | None:
+    """Return the verdict that a later state will give on the exit code of the current action, which
+    has just ended; None if no state does, or by something else than the exit code."""
+    name = run.current_state
+    conditions = (state.condition for state in loop.states.values())
+    later = next(
+        (each for each in conditions if isinstance(each, ExitCode) and each.source == name), None
+    )
+    if later is None or not loop.states[name].capture_exit or name not in run.captured:
+        return None
+    return judge(later, _observation(run.captured[name]))
 
 
 def asks_verdict(state: StateConfig) -> tuple[str, ...] | None:

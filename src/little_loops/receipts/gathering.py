@@ -98,7 +98,9 @@ def _predicate(
     """Return everything a receipt says about a run except its files and log, with secrets masked."""
     plain = machine.to_dict()
     mask = Masker({**environ, **written_env(machine)}).mask
+    told = facts_of_log(story)
     facts = {
+        **told,
         "run": {
             "id": view.summary.run if view.summary else "",
             "name": view.name,
@@ -106,16 +108,8 @@ def _predicate(
             "scope": list(trees.rules.scope),
             "started": timestamp(view.started_ms),
         },
-        "start": {"commit": trees.rules.head, "tree": story.trees[0].id},
-        "end": {"tree": story.trees[-1].id},
-        "checks": story.checks,
-        "turns": story.turns,
-        **({"judges": story.judges} if story.judges else {}),
-        "rechecks": story.rechecks,
-        "out_of_scope": story.outside,
-        "warnings": story.warnings,
-        "ending": _ending(story.ending),
-        "protected": _protected(machine, story, trees),
+        "start": {"commit": trees.rules.head, **told["start"]},
+        "protected": {**_protected(machine, story, trees), **told["protected"]},
         "versions": {
             "ll-loop": __version__,
             "python": platform.python_version(),
@@ -124,6 +118,27 @@ def _predicate(
     }
     definition = {"machine": masked(plain, mask), "sha256": digest(plain)}
     return {**masked(facts, mask), "definition": definition}
+
+
+def facts_of_log(story: Story) -> dict[str, Any]:
+    """Return the part of a receipt that follows from the event log and the definition alone."""
+    return {
+        "start": {"tree": story.trees[0].id},
+        "end": {"tree": story.trees[-1].id},
+        "checks": story.checks,
+        "turns": story.turns,
+        **({"judges": story.judges} if story.judges else {}),
+        "rechecks": story.rechecks,
+        "out_of_scope": story.outside,
+        "warnings": story.warnings,
+        "ending": _ending(story.ending),
+        "protected": {
+            "tampered": story.tampered,
+            "restored": story.restored,
+            "reference_moved": story.moved,
+            "committed": list(story.trees[-1].committed),
+        },
+    }
 
 
 def _ending(event: FinalEvent | None) -> dict[str, Any]:
@@ -142,7 +157,7 @@ def _ending(event: FinalEvent | None) -> dict[str, Any]:
 
 
 def _protected(machine: FSMLoop, story: Story, trees: TreesAndRules) -> dict[str, Any]:
-    """Return what a receipt says about protected paths."""
+    """Return what a receipt says about protected paths, as far as the log does not have it."""
     evidence = machine.evidence
     return {
         "patterns": list(trees.rules.protect),
@@ -152,10 +167,6 @@ def _protected(machine: FSMLoop, story: Story, trees: TreesAndRules) -> dict[str
             {"path": one.path, "mode": one.mode, "sha256": one.sha256}
             for one in guarded_files(trees.store, story.trees[-1].guard)
         ],
-        "tampered": story.tampered,
-        "restored": story.restored,
-        "reference_moved": story.moved,
-        "committed": list(story.trees[-1].committed),
     }
 
 

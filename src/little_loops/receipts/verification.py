@@ -10,19 +10,24 @@ Not here: running the checks again (`engine.checking`).
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import stat
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 
 from little_loops.errors import FAILED, LIMIT, OK, StoreError
 from little_loops.light_typing import Literal
 from little_loops.receipts import signing
+from little_loops.receipts.canonical import digest
 from little_loops.receipts.chain import compare
-from little_loops.receipts.gathering import event_log
+from little_loops.receipts.gathering import event_log, facts_of_log
 from little_loops.receipts.run_trees import guarded_files
 from little_loops.receipts.statement import File, Malformed, Receipt, read, root_of
+from little_loops.receipts.story import Story
 from little_loops.records import NamedTuple
+from little_loops.reporting.masking import MASK
 from little_loops.runs.entries import entries
 from little_loops.runs.reading import Runs
 from little_loops.runs.sealed import seal_of
@@ -121,15 +126,48 @@ def _check_log(receipt: Receipt, root: str) -> VerificationFinding:
     log = event_log(view)
     sealed = seal_of(root, receipt.run)
     is_own = log is not None and (sealed is None or sealed.is_log(log))
-    match compare(receipt.chain, log) if log is not None and is_own else "different":
-        case "same":
-            return VerificationFinding("good", f"the log of `{receipt.name}` matches")
-        case "longer":
-            return VerificationFinding(
-                "note", f"`{receipt.name}` was resumed later; its log matches up to the receipt"
-            )
+    found = compare(receipt.chain, log) if log is not None and is_own else "different"
+    if found == "different":
+        return VerificationFinding("contradicted", f"the log of `{receipt.name}` was changed")
+    if _says_otherwise(receipt, Runs(root), view):
+        text = f"the receipt does not say what the log of `{receipt.name}` says"
+        return VerificationFinding("contradicted", text)
+    if found == "longer":
+        return VerificationFinding(
+            "note", f"`{receipt.name}` was resumed later; its log matches up to the receipt"
+        )
+    return VerificationFinding("good", f"the log of `{receipt.name}` matches")
+
+
+def _says_otherwise(receipt: Receipt, runs: Runs, view: RunView) -> bool:
+    """Return whether a receipt differs from what its run's log, up to that moment, gives. Whoever
+    changes a receipt can compute its hash again.
+
+    A text counts as the same if a secret in it is masked: the receipt may know more of them.
+    """
+    machine = runs.machine(view)
+    if machine is None:
+        return True
+    story = Story(machine).read(islice(runs.events(view), receipt.chain.lines))
+    if not story.trees or story.ending is None:
+        return True
+    plain = json.loads(json.dumps(facts_of_log(story)))
+    is_told = receipt.predicate["definition"]["sha256"] == digest(machine.to_dict())
+    return not is_told or not _agrees(receipt.predicate, plain)
+
+
+def _agrees(said: object, found: object) -> bool:
+    """Return whether a receipt says what was found; what it says in addition is not looked at, but
+    lists have nothing more."""
+    match said, found:
+        case str(), str():
+            return said == found or MASK in said
+        case dict(), dict():
+            return all(name in said and _agrees(said[name], found[name]) for name in found)
+        case list(), list():
+            return len(said) == len(found) and all(map(_agrees, said, found))
         case _:
-            return VerificationFinding("contradicted", f"the log of `{receipt.name}` was changed")
+            return said == found and type(said) is type(found)
 
 
 def find_run(receipt: Receipt, root: str) -> RunView | None:

@@ -37,7 +37,7 @@ from little_loops.trees import files as store_files
 from little_loops.trees.content import CHUNK, READ, TOO_LARGE, Bounds, Intake
 from little_loops.trees.copy_git import CopyRepository
 from little_loops.trees.copy_plan import LONG_AGO_NS, Content, CopyLayout, CopyRoot, Planner
-from little_loops.trees.delivery import Delivery, what_a_commit_has
+from little_loops.trees.delivery import Delivery, Inquiry, what_a_commit_has
 from little_loops.trees.files import COPIES
 from little_loops.trees.git import REPOSITORY_VARIABLES, Git, is_inside
 from little_loops.trees.guard import Guarded
@@ -149,8 +149,15 @@ class CleanCopy:
             os.close(descriptor)
 
     def _make_root(self) -> None:
+        """Create the directory of the copy, and remove what lies beside it: an earlier check may have
+        left it there."""
         try:
             os.makedirs(self.path, exist_ok=True)
+            work, name = os.path.split(self.top)
+            with OpenDirectory(work) as ground:
+                for other in os.listdir(work):
+                    if other != name:
+                        ground.remove_all(other)
         except OSError as error:
             raise _failed(error, "make", self.path) from error
 
@@ -166,7 +173,8 @@ class CleanCopy:
     ) -> str:
         """Write out the snapshot `project`, with protected paths of the guard `reference`
         (`existing_only`: new ones of the snapshot), without the paths `left_out`, and with the
-        content `other` instead of the snapshot's. Return the project's path in the copy.
+        content `other` instead of the snapshot's, or in addition to it. Return the project's path
+        in the copy.
 
         Without `links`, ignored directories are not linked. What a set-up command created in their
         place is kept until the layout changes. Raises `StoreError`.
@@ -260,39 +268,43 @@ class CleanCopy:
         there = replace_path(data, os.fsencode(self.whole.copy), os.fsencode(self.whole.real))
         return object_id(b"blob", there).hex() == one.id
 
-    def delivery(self, first: str | None, project: str) -> Delivery:
-        """Return how a commit of everything would differ from the snapshot `project`, as far as it
-        has changed since the snapshot `first`. Build products that have changed are older than
-        everything else. Permission bits that git does not keep are those of the start of the run.
-        Raises `StoreError`. Requires the lock."""
+    def delivery(
+        self, first: str | None, project: str, reference: str, *, existing_only: bool = False
+    ) -> Delivery:
+        """Return how a commit of everything would differ from the snapshot `project`, as far as that
+        is due to the run, which began with the snapshot `first`; protected are the paths of the guard
+        `reference` and, unless `existing_only`, new ones.
+
+        Build products that have changed are older than everything else. Permission bits that git
+        does not keep are those of the start of the run. Raises `StoreError`. Requires the lock."""
         store, rules = self._store, self._rules
         for path in store.special_files(rules):
             raise StoreError(f"`{path_text(path)}` is not a regular file", REMOVE)
         with store.using():
             tree = store.guard_of_tree(project).paths
+            guard = store.guard(reference).paths
         usual = store.start_modes(rules.run, first)
         files = {path: _with_mode(one, usual) for path, one in tree.items() if one.kind != "dir"}
         modes = {
             path: Content(*one[1:4]) for path, one in files.items() if one.mode != tree[path].mode
         }
+        changed = frozenset(store.changed_paths(first, project))
         large = frozenset(path for path, one in files.items() if store.is_unstored(one.id))
-        changed = [
-            path
-            for path in store.changed_paths(first, project)
-            if path in files
-            and path not in rules.unseen  # the user has told git to overlook these
-            and path not in large
-        ]
+
+        def is_protected(path: str) -> bool:
+            if path in files or path in guard:
+                return path in files and path in guard
+            return not existing_only and self.is_protected(path)
+
+        asked = Inquiry(files, changed, is_protected, rules.head, rules.unseen, rules.nested, large)
         place = self._state_file("delivery")
         try:
-            found = what_a_commit_has(
-                store.git, rules.project, rules.prefix, place, files, changed, rules.nested, large
-            )
+            found = what_a_commit_has(store.git, rules.project, rules.prefix, place, asked)
         except OSError as error:
             raise _failed(error, "create", place) from error
         products = {
             path: Content(*files[path][1:4], time_ns=LONG_AGO_NS)
-            for path in changed
+            for path in changed.difference(rules.unseen, large) & files.keys()
             if path.endswith(PRODUCTS)
         }
         return found._replace(other={**modes, **products, **found.other})

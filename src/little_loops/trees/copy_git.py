@@ -12,11 +12,11 @@ from contextlib import suppress
 from little_loops.errors import StoreError
 from little_loops.records import NamedTuple
 from little_loops.trees import files as store_files
-from little_loops.trees.git import Git
+from little_loops.trees.git import Git, alternate
 from little_loops.trees.objects import SHA1_CHARS
 from little_loops.trees.placing import OpenDirectory
 from little_loops.trees.repository_files import GIT
-from little_loops.trees.rules import Rules, literal
+from little_loops.trees.rules import Rules, literal, path_from_git
 
 FILE_MODE = 0o644
 CONFIG = """\
@@ -129,17 +129,14 @@ def _checkout(git: Git, project: str) -> Checkout:
 
     A detached HEAD has the branch `HEAD`; without a commit, the branch is `main`.
     """
-    places = ["--absolute-git-dir", "--git-common-dir"]
-    head = ["HEAD^{commit}", "--symbolic-full-name", "HEAD"]
-    answer = git.read(project, ["rev-parse", *places, *head])
-    if answer.code == 0:
-        git_dir, common, commit, branch = os.fsdecode(answer.out).split("\n")[:4]
-        return Checkout(git_dir, _absolute(project, common), branch, commit)
-    answer = git.read(project, ["rev-parse", *places])
+    places = (["--absolute-git-dir"], ["--git-common-dir"])
+    git_dir, common = (path_from_git(git, project, place) for place in places)
+    words = ["rev-parse", "HEAD^{commit}", "--symbolic-full-name", "HEAD"]
+    answer = git.read(project, words)
     if answer.code != 0:
-        raise StoreError(f"git cannot be used here: {answer.complaint}")
-    git_dir, common = os.fsdecode(answer.out).split("\n")[:2]
-    return Checkout(git_dir, _absolute(project, common), "refs/heads/main", None)
+        return Checkout(git_dir, _absolute(project, common), "refs/heads/main", None)
+    commit, branch = os.fsdecode(answer.out).split("\n")[:2]
+    return Checkout(git_dir, _absolute(project, common), branch, commit)
 
 
 def _absolute(project: str, path: str) -> str:
@@ -155,7 +152,7 @@ def _git_files(rules: Rules, checkout: Checkout) -> dict[str, bytes]:
         "HEAD": f"ref: {branch}\n".encode(),
         "config": config.encode(),
         "info/exclude": _excluded(rules),
-        "objects/info/alternates": os.fsencode(f"{checkout.common_dir}/objects\n"),
+        "objects/info/alternates": os.fsencode(f"{alternate(f'{checkout.common_dir}/objects')}\n"),
     }
     if commit is not None:
         is_branch = branch.startswith("refs/heads/")

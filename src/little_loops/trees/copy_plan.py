@@ -112,8 +112,8 @@ class Planner:
         other: Mapping[str, Content] = {},
     ) -> CopyLayout:
         """Return the layout of the snapshot `project`, without the paths `left_out`, with the content
-        `other` instead of the snapshot's, and with protected paths of the guard `reference`; None
-        protects nothing.
+        `other` instead of the snapshot's or in addition to it, and with protected paths of the guard
+        `reference`; None protects nothing.
 
         Without `links`, ignored directories are left out. Raises `NotClean` if one cannot be
         rewritten.
@@ -144,12 +144,15 @@ class Planner:
             tree = self._store.guard_of_tree(project)
             guard = Guard({}) if reference is None else self._store.guard(reference)
         wanted = dict(self._ignored_files)
+        contents = {
+            path: Content(*one[1:4]) for path, one in tree.paths.items() if one.kind != "dir"
+        }
+        # What only git has may be in a directory that is linked: there, the project's files count.
+        added = {path: one for path, one in other.items() if not self.is_linked(path)}
         wanted |= {
-            path: other.get(path) or Content(*one[1:4])
-            for path, one in tree.paths.items()
-            if one.kind != "dir"
-            and path not in left_out
-            and self._comes_from_snapshot(path, guard, existing_only)
+            path: one
+            for path, one in {**contents, **added}.items()
+            if path not in left_out and self._comes_from_snapshot(path, guard, existing_only)
         }
         ignored = []
         for path, one in guard.paths.items():

@@ -285,6 +285,15 @@ def is_inside(path: str, directory: str) -> bool:
     return path == directory or path.startswith(directory.rstrip("/") + "/")
 
 
+def alternate(path: str) -> str:
+    """Return a path as an entry of git's lists of object directories, whose separators are colons and
+    newlines."""
+    if not set(path) & set(":\n") and not path.startswith(('"', "#")):
+        return path
+    escaped = path.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
 def _error_text(err: bytes | bytearray, code: int) -> str:
     """Return git's error output on one line, of which only the end if it is long, or else its exit
     code."""

@@ -1,8 +1,8 @@
 """A clean copy of a merged commit, in which a check runs before anything of the user's moves.
 
 It has the files of the commit, as git checks them out. What git ignores in the project is there as
-in the clean copy of a check: directories as links, small files as they are. Its `.git` has the
-commit as its only ref. It is created again for each commit, and removed after the check.
+in the clean copy of a check: directories as links, small files as they were when the run started.
+Its `.git` has the commit as its only ref. It is created again for each commit, and removed after the check.
 """
 
 from __future__ import annotations
@@ -34,13 +34,16 @@ class MergedCopy:
     """The copy for the merged commits of one run; `project` is the project's directory in it, and
     `stand_in` makes programs use its files."""
 
-    def __init__(self, git: Git, owner: str, project: str, run: str, home: str) -> None:
+    def __init__(
+        self, git: Git, owner: str, project: str, run: str, home: str, start: Rules | None = None
+    ) -> None:
         """Describe the copy in the state directory `home`; only the rules of the project are read,
-        which is `owner`, or the same in a worktree of it."""
+        which is `owner`, or the same in a worktree of it. `start` are those of the start of the run,
+        if they are known: what has been made since then and is ignored belongs to nobody's work."""
         self._git = git
         self._home = os.path.realpath(home)
         self._store = TreeStore.open(owner, home, git, work_tree=project)
-        self._rules = self._store.rules(run, (".",), ())
+        self._rules = start or self._store.rules(run, (".",), ())
         self._real = self._rules.project
         prefix = self._rules.prefix.rstrip("/")
         repository = self._real[: len(self._real) - len(prefix)].rstrip("/")

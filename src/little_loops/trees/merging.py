@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from little_loops.errors import StoreError
 from little_loops.light_typing import Final, Literal
@@ -33,6 +33,14 @@ UNTRACKED: Final = "The following untracked"
 """The start of git's message about files that a merge would overwrite."""
 LOCKED: Final = "Another git process"
 """The rest of git's message if there is a lock: another git process is running, or was killed."""
+
+
+class Unchanged(NamedTuple):
+    """Files that are as they were in the commit `base`, by their path from the top, with the ids of
+    their content, which are git's own unless it converts them."""
+
+    base: str
+    ids: Mapping[str, str]
 
 
 class Merged(NamedTuple):
@@ -83,10 +91,11 @@ def commit_changes(
     *,
     leave_out: Sequence[str] = (),
     parents: Sequence[str] | None = None,
+    unchanged: Unchanged | None = None,
 ) -> str | None:
     """Commit all changes in a worktree of ours, except ignored files, the untracked ones in
     `leave_out` and new repositories, on its branch. Return the commit; None if there is nothing to
-    commit.
+    commit. What is known to be `unchanged` stays as it was.
 
     `parents` are those of the commit, if not only the current one. If an agent has checked out a
     branch of its own that contains ours, ours follows it.
@@ -98,6 +107,8 @@ def commit_changes(
     run_git(git, place, [*WHOLE, "read-tree", head], "read the commit")
     excluded = [f":(top,exclude,literal){path}" for path in _left_out(git, place, leave_out)]
     run_git(git, place, [*WHOLE, "add", "--all", "--", ":/", *excluded], "add the changes")
+    if unchanged is not None:
+        _keep_unchanged(git, place, unchanged)
     tree = _text(run_git(git, place, ["write-tree"], "write the tree"))
     if parents is not None or tree != before:
         commit = _commit(git, place, tree, [head] if parents is None else parents, message)
@@ -107,6 +118,33 @@ def commit_changes(
         return None
     run_git(git, place, ["update-ref", HEADS + branch, commit, tip], "move the branch")
     return commit
+
+
+def _keep_unchanged(git: Git, place: str, unchanged: Unchanged) -> None:
+    """Give the files that are unchanged the entries of the commit before in the index. An agent may
+    have removed them from git and ignored them, or have told git to convert them."""
+    base = unchanged.base
+    listing = run_git(git, place, ["ls-tree", "-r", "-z", "--full-tree", base], "read the commit")
+    staged = run_git(git, place, ["ls-files", "-s", "-z", "--full-name", ":/"], "read the index")
+    now = {path: entry.rpartition(b" ")[0] for path, entry in _entries(staged.out)}
+    lines = []
+    for path, entry in _entries(listing.out):
+        mode, _, id = entry.split(b" ")
+        known = unchanged.ids.get(os.fsdecode(path))
+        if known is not None and (
+            path not in now or (now[path] != mode + b" " + id and known == id.decode("ascii"))
+        ):
+            lines.append(b"%s %s\t%s\0" % (mode, id, path))
+    if lines:
+        words = ["update-index", "--add", "--replace", "-z", "--index-info"]
+        run_git(git, place, words, "add the files", b"".join(lines))
+
+
+def _entries(listing: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yield path and entry of each line that git lists of a commit or its index."""
+    for line in filter(None, listing.split(b"\0")):
+        entry, _, path = line.partition(b"\t")
+        yield path, entry
 
 
 def _followed(git: Git, place: str, branch: str, here: str | None, head: str) -> str:

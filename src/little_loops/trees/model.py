@@ -67,14 +67,24 @@ class ListedPath(NamedTuple):
 class NewLink(NamedTuple):
     """A link that was made or changed during a run.
 
-    `target` is the absolute path that it names; `replaces`: something else was in its place before.
-    `is_absolute` if it names that path itself: in a clone, it leads to this project, or nowhere.
+    `text` is what it says; `replaces`: something else was in its place before.
     """
 
     path: str
-    target: str
+    text: str
     replaces: bool
-    is_absolute: bool = False
+
+    def leaves(self, prefix: str) -> bool:
+        """Return whether it leads out of the repository, in which the project is at `prefix`, even if
+        it comes back: a clone may have another name and place."""
+        if self.text.startswith("/"):
+            return True
+        depth = f"{prefix}{self.path}".count("/")
+        for part in self.text.split("/"):
+            depth += -1 if part == ".." else int(part not in ("", "."))
+            if depth < 0:
+                return True
+        return False
 
 
 class DiskUse(NamedTuple):

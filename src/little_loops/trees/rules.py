@@ -243,7 +243,20 @@ def locate(git: Git, project: str) -> tuple[str, str, str] | None:
         if answer.code == 0 or "not a git repository" in answer.complaint:
             return None
         raise StoreError(f"git cannot be used here: {answer.complaint}")
-    return lines[1], lines[2], os.path.join(project, lines[3])
+    top, prefix, exclude = lines[1:4]
+    if len(lines) > 5:  # one of the paths contains a newline
+        places = (["--show-toplevel"], ["--show-prefix"], ["--git-path", "info/exclude"])
+        top, prefix, exclude = (path_from_git(git, project, place) for place in places)
+    return top, prefix, os.path.join(project, exclude)
+
+
+def path_from_git(git: Git, project: str, words: Sequence[str]) -> str:
+    """Return a path that `git rev-parse` prints, which may contain newlines. Raises `StoreError` if
+    it fails."""
+    answer = git.read(project, ["rev-parse", *words])
+    if answer.code != 0:
+        raise StoreError(f"git cannot be used here: {answer.complaint}")
+    return os.fsdecode(answer.out).removesuffix("\n")
 
 
 def repository_around(git: Git, project: str) -> Repository:

@@ -24,7 +24,15 @@ from little_loops.system.plain_files import reading
 from little_loops.trees.git import Git, is_inside
 from little_loops.trees.rules import is_cache
 
-EDITABLE = ("*.pth", "__editable__*", "_*editable*.py", "*.egg-link", "direct_url.json")
+EDITABLE = (
+    "*.pth",
+    "__editable__*",
+    "_*editable*.py",
+    "*.egg-link",
+    "direct_url.json",
+    "sitecustomize.py",
+    "usercustomize.py",
+)
 SCRIPTS = ("bin", "Scripts")
 CMAKE_CACHE = "CMakeCache.txt"
 AUTOTOOLS = "config.status"
@@ -272,7 +280,7 @@ class Scan:
             if name in BUILD_FILES:
                 continue
             path = f"{directory}/{name}"
-            content = rewritten(self._linked, path) or self._relative_pth(path)
+            content = rewritten(self._linked, path) or self._pth_in_copy(path)
             if content is not None:
                 yield path, content
             for module in self._imported_by_pth(path):
@@ -284,21 +292,33 @@ class Scan:
             if text is not None:
                 yield path, link_to(text)
 
-    def _relative_pth(self, path: str) -> PlannedContent | None:
-        """Return a `.pth` file unchanged if a line names a project directory relative to the file.
+    def _pth_in_copy(self, path: str) -> PlannedContent | None:
+        """Return a `.pth` file for the copy if a line names a directory of the project relative to the
+        file, or by a link.
 
-        As a file of its own, not a link, it then means the directory in the copy.
+        A relative line stays: as a file of its own, not a link, it then means the directory in the
+        copy.
         """
         if not path.endswith(".pth"):
             return None
         full = os.path.join(self._linked.project, path)
-        data = _read(full, path)
-        for line in os.fsdecode(data).splitlines():
-            place = os.path.normpath(os.path.join(os.path.dirname(full), line.strip()))
-            is_code = line.startswith(("import ", "import\t", "#")) or not line.strip()
-            if not is_code and self._leads_back(place):
-                return PlannedContent("file", os.stat(full).st_mode, data)
-        return None
+        lines = os.fsdecode(_read(full, path)).splitlines(keepends=True)
+        leading = {at: self._line_in_copy(full, line) for at, line in enumerate(lines)}
+        if not any(leading.values()):
+            return None
+        text = "".join(leading[at] or line for at, line in enumerate(lines))
+        return PlannedContent("file", os.stat(full).st_mode, os.fsencode(text))
+
+    def _line_in_copy(self, full: str, line: str) -> str | None:
+        """Return what a line of a `.pth` file has to be in the copy; None if it is code, or does not
+        lead back."""
+        if line.startswith(("import ", "import\t", "#")) or not line.strip():
+            return None
+        place = os.path.normpath(os.path.join(os.path.dirname(full), line.strip()))
+        if self._leads_back(place):
+            return line
+        real, project = os.path.realpath(place), self._linked.project
+        return f"{self._linked.copy}{real[len(project) :]}\n" if self._leads_back(real) else None
 
     def _imported_by_pth(self, path: str) -> Iterator[str]:
         """Yield the modules beside a `.pth` file that it imports; Python runs such lines when it

@@ -168,16 +168,11 @@ class StoredTrees:
         return tuple(
             NewLink(
                 path,
-                self._target(path, os.fsdecode(texts[id])),
+                os.fsdecode(texts[id]),
                 path in changed or any(is_inside(one, path) for one in gone),
-                os.path.isabs(os.fsdecode(texts[id])),
             )
             for path, id in links.items()
         )
-
-    def _target(self, path: str, text: str) -> str:
-        """Return the absolute path that a link in the project names."""
-        return os.path.normpath(os.path.join(self.project, os.path.dirname(path), text))
 
     def guard_changes(
         self, reference: str, guard: str, *, existing_only: bool = False
@@ -194,6 +189,18 @@ class StoredTrees:
         """Return the protected paths of a guard."""
         with self.using():
             return frozenset(self.guard(reference).paths)
+
+    def unchanged(self, first: str, reference: str) -> dict[str, str]:
+        """Return the protected files of a guard that have the same content in the snapshot `first`,
+        with the ids of that."""
+        with self.using():
+            before = self.guard_of_tree(first).paths
+            now = self.guard(reference).paths
+        return {
+            path: one.id
+            for path, one in now.items()
+            if one.id and (was := before.get(path)) and (was.kind, was.id) == (one.kind, one.id)
+        }
 
     def committed(self, rules: Rules, reference: str) -> tuple[str, ...]:
         """Return protected paths whose content in the current commit is not that of the reference,
