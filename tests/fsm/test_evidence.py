@@ -539,9 +539,9 @@ def two_checks(*script: Any, **evidence: Any) -> ScriptedWorld:
             id="none on a tree that has changed since, in a clean copy",
         ),
         pytest.param(
-            two_checks(0, 0, Says(0, writes={"src/a": "1"}), 0, 0, 0, 0, confirm=2),
-            [(1, 2), (1, 2), (1, 2), (0, 2), (1, 2)],
-            id="none on a tree that has changed since",
+            two_checks(0, 0, Says(0, writes={"src/a": "1"}), 0, 0, 0, confirm=2),
+            [(1, 2), (1, 2), (0, 2), (1, 2)],
+            id="none on a tree that another check has changed since",
         ),
     ],
 )
@@ -660,6 +660,23 @@ def test_a_formatter_that_undoes_each_fix_never_completes():
         recheck test clean: to confirm its pass in a clean copy
         test -> format (next)
         loop_error: failed, max_iterations""")
+
+
+def test_a_check_that_writes_a_report_each_time_can_be_confirmed():
+    reports = [Says(0, writes={"src/report": str(number)}) for number in range(3)]
+    world = goal(1, agent(src__a="1"), *reports, confirm=3)
+    assert story(world).splitlines()[-4:] == [
+        "recheck check here: pass 1 of 3",
+        "recheck check here: pass 2 of 3",
+        "check -> done (on_pass)",
+        "loop_complete: completed, terminal",
+    ]
+
+
+def test_a_check_that_writes_a_report_each_time_may_be_flaky():
+    first, second = (Says(code, writes={"src/report": str(code)}) for code in (0, 1))
+    world = goal(1, agent(src__a="1"), first, second, confirm=2)
+    assert story(world).splitlines()[-1] == "loop_error: failed, flaky"
 
 
 def test_a_check_that_is_judged_later_by_its_exit_code_may_be_flaky():

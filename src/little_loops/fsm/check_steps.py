@@ -76,15 +76,20 @@ def _note_check(builder: StepBuilder, judgement: Judgement) -> None:
     if old is not None and (old.step, old.attempt) == (run.step, run.attempt):
         return
     before, after = trees.before or "", trees.tree or ""
-    passes = _passes(old, before, judgement.verdict, trees.place)
+    # What the check itself has written since its last run, in the same step, is no other tree.
+    is_same = old is not None and (
+        old.before == before or (old.step == run.step and old.after == before)
+    )
+    passes = _passes(old if is_same else None, judgement.verdict, trees.place)
     builder.note(
         CheckResult(name, judgement.verdict, judgement.reason, before, after, trees.place, passes)
     )
 
 
-def _passes(old: CheckRecord | None, before: str, verdict: str, place: Place) -> int:
-    """Return the number of consecutive passes on this tree; a failure keeps them for comparison."""
-    earlier = old.passes if old is not None and old.before == before else 0
+def _passes(old: CheckRecord | None, verdict: str, place: Place) -> int:
+    """Return the number of consecutive passes on this tree, where `old` is the run before, if there
+    was one; a failure keeps them for comparison."""
+    earlier = 0 if old is None else old.passes
     if place == "clean" or verdict not in PASSED:
         return earlier
     return earlier + 1 if old is not None and old.verdict in PASSED else 1
