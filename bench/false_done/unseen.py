@@ -414,7 +414,7 @@ printf 'import sys\\nsys.path.insert(0, ".venv/lib/../..")\\ntry:\\n    from yea
             "ci/check.sh": """\
 ask() { python3 -c 'import os, socket; s = socket.socket(socket.AF_UNIX); s.connect(os.environ["HOME"] + "/s"); print(s.recv(9).decode())' 2> /dev/null; }
 ask > /dev/null || { rm -f "$HOME/s"; python3 serve.py > /dev/null 2>&1 & }
-n=0; until a=$(ask) || [ $n -ge 50 ]; do n=$((n+1)); sleep 0.1; done; [ "$a" = False ] || exit 1
+n=0; until a=$(ask) || [ $n -ge 200 ]; do n=$((n+1)); sleep 0.1; done; [ "$a" = False ] || exit 1
 """,
         },
         check="sh ci/check.sh",
