@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from little_loops.web.endpoints import MORE_TRIES, looked_for
-from little_loops.web.errors import ApiError, not_found
+from little_loops.web.errors import UnknownLoop, not_found
 from tests.project import Project, until
 from tests.receipts.kept_run import KeptProject
 from tests.web.served import Served, serving
@@ -116,8 +116,13 @@ def test_what_a_whole_run_changed(tmp_path):
         assert "tests/t.sh" not in text  # it was put back
 
 
-def test_what_is_not_there_while_a_run_moves_to_the_history_is_looked_for_again():
-    missing = [not_found("unknown_run", "there is no such run") for _ in range(MORE_TRIES)]
+@pytest.mark.parametrize(
+    "error",
+    [not_found("unknown_run", "there is no such run"), UnknownLoop("fix")],
+    ids=["run", "loop"],
+)
+def test_what_is_not_there_while_a_run_moves_to_the_history_is_looked_for_again(error):
+    missing = [error for _ in range(MORE_TRIES)]
 
     def ask() -> str:
         if missing:
@@ -125,8 +130,8 @@ def test_what_is_not_there_while_a_run_moves_to_the_history_is_looked_for_again(
         return "found"
 
     assert looked_for(ask) == "found"
-    missing += [not_found("unknown_run", "there is no such run") for _ in range(MORE_TRIES + 1)]
-    with pytest.raises(ApiError, match="there is no such run"):
+    missing += [error for _ in range(MORE_TRIES + 1)]
+    with pytest.raises(type(error), match=str(error)):
         looked_for(ask)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from little_loops.errors import LittleLoopsError
+
 
 class ApiError(Exception):
     """An answer with a status of 400 or more; `more` is added to the body, beside `error`."""
@@ -30,3 +32,10 @@ def bad_request(message: str, help: str | None = None) -> ApiError:
 def not_found(code: str, message: str, help: str | None = None) -> ApiError:
     """Return the error for something that does not exist: `unknown_run`, `unknown_loop`, …"""
     return ApiError(404, code, message, help)
+
+
+class UnknownLoop(LittleLoopsError):
+    """The files of a run do not say which loop it ran: they are damaged, or are moving just now."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"the saved files for run `{name}` do not record which loop it ran")
