@@ -85,12 +85,12 @@ def project(tmp_path: Path) -> Iterator[Project]:
         ),
         pytest.param(
             ["../home"],
-            "error: `HOME` has no loops\n   = help: `ll-loop init` creates a first one\n",
+            "error: `HOME` has no loops\n   = help: run `ll-loop init` to create one\n",
             id="no loops",
         ),
         pytest.param(
             [".", "../home"],
-            "error: `HOME` has no loops\n   = help: `ll-loop init` creates a first one\n",
+            "error: `HOME` has no loops\n   = help: run `ll-loop init` to create one\n",
             id="no loops in the second project",
         ),
     ],

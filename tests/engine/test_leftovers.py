@@ -62,7 +62,7 @@ def test_nothing_else_starts_on_its_scope(project: Project):
         assert said.stderr == (
             "error: Cannot start 'fast' - loop 'slow' was killed, but its action is still running\n"
             f"   = help: still working on `src`: sleep 600 (pid {pid}). `ll-loop stop slow` ends the action;"
-            " `ll-loop resume slow` stops it and continues that run; use `--queue` to wait for it\n"
+            " `ll-loop resume slow` stops it and continues that run; or use `--queue` to wait until the other run ends\n"
         )
         assert is_alive(pid)
         dry = project.ll("run", "fast", "--dry-run").stdout

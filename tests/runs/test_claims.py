@@ -62,7 +62,7 @@ def test_an_overlap_names_the_holder_and_the_ways_out(tmp_path):
     )
     assert caught.value.help == (
         f"'quality-guard' (pid {os.getpid()}) is working on `src`, `docs`, and 'fix-types' would work on `src/api`:"
-        " narrow the `scope` of one, or pass `--scope PATH`; use `--queue` to wait for it"
+        " narrow the `scope` of one, or pass `--scope PATH`; or use `--queue` to wait until the other run ends"
     )
 
 
@@ -73,7 +73,7 @@ def test_the_same_name_is_already_running_whatever_its_scope(tmp_path):
         f"Cannot start 'fix' - it is already running (pid {os.getpid()})"
     )
     assert caught.value.help == (
-        "to see it: `ll-loop status fix`; to stop it: `ll-loop stop fix`; use `--queue` to wait for it"
+        "to see it: `ll-loop status fix`; to stop it: `ll-loop stop fix`; or use `--queue` to wait until the other run ends"
     )
 
 

@@ -373,8 +373,7 @@ def test_a_zip_bomb_is_refused_unread(plain, there):
     path = write(there.root.parent / "file.llrun", entries)
     assert path.stat().st_size < 1 << 20
     assert refusal(path, there) == (
-        "`FILE` is not a valid run file: `files/big` is 268435457 bytes large; at most 268435456 are"
-        " allowed"
+        "`FILE` is not a valid run file: `files/big` is 268435457 bytes; the limit is 268435456"
     )
 
 

@@ -141,7 +141,7 @@ _TEXTS = {"type": "object", "additionalProperties": {"type": "string", "pattern"
 class GivenKind(OtherKind):
     """Outcomes by state: one, or a list of them."""
 
-    words = "mapping: state to [outcome](#an-outcome), or a list of them"
+    words = "mapping: state to [outcome](#an-outcome) or list of outcomes"
     schema = _GIVEN
 
 

@@ -99,7 +99,7 @@ def _project(path: str) -> str:
         raise UsageError(f"`{path}` is not a directory")
     root = find_project(path)
     if not os.path.isdir(os.path.join(root, LOOPS)):
-        raise UsageError(f"`{root}` has no loops", "`ll-loop init` creates a first one")
+        raise UsageError(f"`{root}` has no loops", "run `ll-loop init` to create one")
     return root
 
 

@@ -337,9 +337,9 @@ def never_settles(trees: Trees) -> Judgement | None:
     if trees.unsettled < MAX_UNSETTLED:
         return None
     reason = (
-        f"the tree changed {MAX_UNSETTLED} times while the checks ran, so no pass counts for it"
+        f"the tree changed {MAX_UNSETTLED} times while the checks ran, so their passes don't count"
     )
-    return Judgement(ERROR, f"{reason}; add the files that they write to .gitignore")
+    return Judgement(ERROR, f"{reason}; add the files that the checks write to .gitignore")
 
 
 def latest_agent_pass(loop: FSMLoop, run: LoopState, trees: Trees) -> CheckRecord | None:

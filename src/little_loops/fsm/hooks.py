@@ -138,7 +138,7 @@ def _is_required(builder: StepBuilder, name: str) -> bool:
     if name == "after_run" or (name != "before_run" and _is_last_state(builder)):
         return False
     hook = _hook_of(builder.loop, builder.run.current_state, name)
-    assert hook is not None, "a hook that has run is one of the loop's"
+    assert hook is not None, "a hook that has run must be defined in the loop"
     return name in REQUIRED if hook.required is None else hook.required
 
 

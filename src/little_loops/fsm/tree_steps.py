@@ -270,5 +270,5 @@ def copy_for(loop_setup: str | None, run: LoopState) -> CopySource | None:
     if trees is None or trees.place == "here":
         return None
     assert trees.project is not None, "a clean copy is of a stored project"
-    assert trees.reference is not None, "a stored project has its protected paths stored, too"
+    assert trees.reference is not None, "if a project is stored, so are its protected paths"
     return CopySource(trees.project, trees.reference, loop_setup, trees.writes, trees.first)

@@ -417,7 +417,7 @@ def _check_may_wait(
     if claims_file.may_queue and _would_deadlock(claims_file, blocker, live):
         raise ConflictError(message, f"{remedy}; a run cannot wait for the action that starts it")
     if not claims_file.may_queue:
-        raise ConflictError(message, f"{remedy}; use `--queue` to wait for it")
+        raise ConflictError(message, f"{remedy}; or use `--queue` to wait until the other run ends")
 
 
 def _explain(claims_file: _ClaimContext, wanted: Holder, blocker: Blocker) -> tuple[str, str]:

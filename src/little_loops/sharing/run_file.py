@@ -235,12 +235,10 @@ def check_entries(entries: Sequence[ZipEntry]) -> None:
         if limit is None:
             raise WrongRunFile(f"`{name}` is not the name of a file in a run file")
         if entry.size > limit:
-            raise WrongRunFile(f"`{name}` is {entry.size} bytes large; at most {limit} are allowed")
+            raise WrongRunFile(f"`{name}` is {entry.size} bytes; the limit is {limit}")
     total = sum(entry.size for entry in entries)
     if total > MAX_TOTAL_BYTES:
-        raise WrongRunFile(
-            f"it is {total} bytes large, unpacked; at most {MAX_TOTAL_BYTES} are allowed"
-        )
+        raise WrongRunFile(f"it is {total} bytes unpacked; the limit is {MAX_TOTAL_BYTES}")
     _check_no_clash([entry.name for entry in entries])
 
 

@@ -118,7 +118,7 @@ def why_not_again(view: RunView, loop: LoopEntry | None) -> Refusal | None:
 def _already(view: RunView) -> Refusal:
     pid = view.holder.pid if view.holder else 0
     message, help = refusals.already(view.name, view.status, f"pid {pid}")
-    return Refusal(message, f"{help}; use `--queue` to wait for it")
+    return Refusal(message, f"{help}; or use `--queue` to wait until the other run ends")
 
 
 def _without_file(view: RunView, loop: LoopEntry | None) -> Refusal | None:
