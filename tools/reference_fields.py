@@ -71,6 +71,7 @@ from little_loops.authoring.fields.table import (
     OPERATORS,
     OWN,
     RETRY,
+    RUNS_ON,
     STATE,
     TASK,
     TRANSITIONS,
@@ -86,7 +87,7 @@ from tools.markdown import code, sentence, table
 # ── kinds of values ────────────────────────────────────────────────────────────────────────
 
 
-_NAMED_ALIKE = ("retry", "hooks", "limits", "notify", "workspace")
+_NAMED_ALIKE = ("retry", "hooks", "limits", "notify", "workspace", "runs_on")
 """Tables whose fields have their names."""
 
 
@@ -257,6 +258,10 @@ For runs on a [fleet](../howto/many-machines.md). Files that git ignores, such a
 each time a worker picks up the run, and should do nothing if its work is already done. If it fails, the run ends as failed. A run on one computer
 works in your own files and ignores this field.
 """
+RUNS_ON_INTRO = """\
+For runs on a [fleet](../howto/many-machines.md), in a loop, or in a state that starts a loop or branches. A run waits until there is a worker that
+was started with all of the labels. A run on one computer ignores this field.
+"""
 NOTIFY_INTRO = """\
 Who is notified about runs, in a loop or in the user's config file; both apply. `waits`: the run paused for a review, a handoff or the budget,
 or it waits for an agent for more than ten minutes. `failed`: every ending but a completed one, and a crash, which the next command that
@@ -354,6 +359,8 @@ def fields_page() -> Iterator[str]:
     yield from fields_table(WORKTREE_TABLES["worktree"].fields)
     yield from ("## `workspace`", "", *WORKSPACE_INTRO.splitlines(), "")
     yield from fields_table(WORKSPACE.fields)
+    yield from ("## `runs_on`", "", *RUNS_ON_INTRO.splitlines(), "")
+    yield from fields_table(RUNS_ON.fields)
     yield from ("## `evidence`", "", *EVIDENCE_INTRO.splitlines(), "")
     yield from fields_table(EVIDENCE.fields)
     yield from ("## `hooks`", "", *HOOKS_INTRO.splitlines(), "")

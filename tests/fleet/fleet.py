@@ -8,7 +8,8 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from little_loops.fleet.address import Address
@@ -32,10 +33,12 @@ def free_port() -> int:
 class Server:
     """A development server whose data survives a restart."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, events: int = EVENTS) -> None:
+        """`events` is how long a history gets before its run continues in another one."""
         assert TEMPORAL, "the program `temporal` is missing; `make fleet` installs it"
         self.port = free_port()
         self._folder = folder
+        self._events = events
         self._process: subprocess.Popen[bytes] | None = None
         self.start()
 
@@ -47,7 +50,10 @@ class Server:
                 *(TEMPORAL, "server", "start-dev", "--headless", "--log-level", "error"),
                 *("--namespace", "careful", "--ip", "127.0.0.1", "--port", str(self.port)),
                 *("--db-filename", str(self._folder / "temporal.db")),
-                *("--dynamic-config-value", f"limit.historyCount.suggestContinueAsNew={EVENTS}"),
+                *(
+                    "--dynamic-config-value",
+                    f"limit.historyCount.suggestContinueAsNew={self._events}",
+                ),
             ],
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -114,16 +120,22 @@ class FleetWorker:
 class Fleet:
     """A server, two workers, and projects with a bare repository each."""
 
-    def __init__(self, folder: Path, heartbeat_s: float = HEARTBEAT_S) -> None:
+    def __init__(
+        self, folder: Path, heartbeat_s: float = HEARTBEAT_S, events: int = EVENTS
+    ) -> None:
         self.folder = folder
         self._heartbeat_s = heartbeat_s
         self.home = folder / "home"
         self.bin = self.home / "bin"
         self.bin.mkdir(parents=True)
-        self.server = Server(folder)
+        self.server = Server(folder, events)
         self.workers = [self.worker(), self.worker()]
         for each in self.workers:
             each.ready()
+
+    @property
+    def at(self) -> str:
+        return f"temporal://{self.server.address.target}"
 
     def environ(self) -> dict[str, str]:
         kept = ("LANG", "LC_ALL", "TMPDIR")
@@ -137,8 +149,9 @@ class Fleet:
             "TERM": "dumb",
         }
 
-    def worker(self) -> FleetWorker:
-        return FleetWorker(self.server, self.folder, self.environ(), str(self._heartbeat_s))
+    def worker(self, *labels: str) -> FleetWorker:
+        heartbeat = str(self._heartbeat_s)
+        return FleetWorker(self.server, self.folder, self.environ(), heartbeat, *labels)
 
     def runtime(self, project: Project) -> FleetRuntime:
         """Return the runtime for a project whose work is committed; its remote is a bare
@@ -158,3 +171,16 @@ class Fleet:
         for each in self.workers:
             each.end()
         self.server.kill()
+
+
+@contextmanager
+def labelled(fleet: Fleet, *labels: str) -> Iterator[FleetWorker]:
+    """Another worker of the fleet, with these labels."""
+    worker = fleet.worker(*labels)
+    fleet.workers.append(worker)
+    try:
+        worker.ready()
+        yield worker
+    finally:
+        fleet.workers.remove(worker)
+        worker.end()

@@ -1,4 +1,4 @@
-"""A worker for tests, started as `python -m tests.fleet.run_worker TARGET FOLDER HEARTBEAT`."""
+"""A worker for tests, started as `python -m tests.fleet.run_worker TARGET FOLDER HEARTBEAT LABEL…`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,12 @@ import sys
 from little_loops.fleet.worker import WorkerOptions, work
 
 if __name__ == "__main__":
-    target, folder, heartbeat = sys.argv[1:4]
-    options = WorkerOptions(("*",), folder, heartbeat_s=float(heartbeat), skip_permissions=True)
+    target, folder, heartbeat, *labels = sys.argv[1:]
+    options = WorkerOptions(
+        ("*",),
+        folder,
+        heartbeat_s=float(heartbeat),
+        skip_permissions=True,
+        labels=tuple(labels),
+    )
     asyncio.run(work(f"temporal://{target}", options))

@@ -170,6 +170,29 @@ async def endings_of_executions(ll: Shell, name: str) -> list[int]:
     return [(await each.fetch_history()).events[-1].event_type for each in handles]
 
 
+def test_old_runs_are_deleted_with_their_checkpoints(ll: Shell):
+    for _ in range(2):
+        assert ll("run", "fix", "-q").endswith("exit 0")
+    assert ll("run", "ask", "-q").endswith("exit 4")
+    ll.project.git("push", "-q", "origin", "HEAD:refs/ll/20200101T000000-12345678")
+    assert "`--prune` needs an age or `--keep`" in ll("history", "--prune")
+    assert checkpoints(ll) == 4
+    shown = ll("history", "--prune", "--keep", "1")
+    assert shown == "deleted 1 run: 1 of fix\ndeleted 2 refs below refs/ll\nexit 0"
+    assert checkpoints(ll) == 2, "that of the run that was kept, and of the one that waits"
+    until(lambda: ll("history", "fix", "--json").count('"name"') == 1, "end of the deletion")
+    assert "Loop completed: done" in ll("approve", "ask", "-m", "ok")
+    assert ll("history", "--prune", "--keep", "0", "--json").startswith(
+        '{"schema": 1, "deleted": ['
+    )
+    assert checkpoints(ll) == 0
+
+
+def checkpoints(ll: Shell) -> int:
+    """Return how many checkpoints the repository has."""
+    return len(ll.project.git("ls-remote", "origin", "refs/ll/*").splitlines())
+
+
 def test_a_gate_is_answered(ll: Shell):
     assert ll("run", "ask").endswith("exit 4")
     assert "ask" in ll("status")

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import psutil
-import pytest
-import yaml
 
-from little_loops.definitions.loading import load_loop
-from little_loops.fleet.runtime import FleetRuntime
 from little_loops.fsm.codec import to_record
-from little_loops.fsm.schema import FSMLoop
 from tests.contract.suite import effects, told
-from tests.fleet.fleet import Fleet, FleetWorker
-from tests.project import DEADLINE_S, Project, until
+from tests.fleet.case import Case
+from tests.project import DEADLINE_S, until
 
 SLOW: dict[str, Any] = {
     "name": "slow",
@@ -57,83 +52,8 @@ AGENT = {
 }
 
 
-class Case:
-    """A run on the fleet, and who holds it."""
-
-    def __init__(
-        self, fleet: Fleet, project: Project, runtime: FleetRuntime, loop: FSMLoop
-    ) -> None:
-        self.fleet = fleet
-        self.project = project
-        self.runtime = runtime
-        self.loop = loop
-
-    def holder(self) -> FleetWorker:
-        def found() -> FleetWorker | None:
-            details = self.runtime.details(self.loop.name) or {}
-            return next(
-                (each for each in self.fleet.workers if each.name == details["worker"]), None
-            )
-
-        worker: FleetWorker = until(found, "holder")
-        return worker
-
-    def effect(self, *expected: str) -> None:
-        def found() -> bool:
-            details = self.runtime.details(self.loop.name) or {}
-            seen = effects(self.project)
-            assert details["exit_code"] is None or seen == list(expected), (details, seen)
-            return seen == list(expected)
-
-        until(found, f"effects {expected}")
-
-    def proceed(self) -> None:
-        (self.project.home / "ok").touch()
-
-    def replace(self, worker: FleetWorker) -> None:
-        """Have another worker instead of one that was killed."""
-        worker.end()
-        self.fleet.workers.remove(worker)
-        self.fleet.workers.append(self.fleet.worker())
-        self.fleet.workers[-1].ready()
-
-    def ends(self) -> str:
-        found = self.runtime.wait(self.loop.name, DEADLINE_S)
-        assert found is not None
-        return f"{found.status} {found.reason}"
-
-
-@pytest.fixture
-def begin(project: Project, fleet: Fleet) -> Iterator[Callable[..., Case]]:
-    made: list[Case] = []
-
-    def start(
-        text: dict[str, Any] = SLOW, files: Mapping[str, str] = {}, *, broken: bool = False
-    ) -> Case:
-        env = {"OUT": str(project.home)}
-        project.loop("slow", yaml.safe_dump({**text, "env": env}))
-        (project.root / "src").mkdir()
-        for name, content in {"src/value": "0\n", **files}.items():
-            (project.root / name).write_text(content)
-        if broken:
-            (project.home / "broken").touch()
-        project.git("init", "-q", "-b", "main")
-        project.git("add", "-A")
-        project.git("-c", "user.name=a", "-c", "user.email=a@b.c", "commit", "-qm", "start")
-        loop = load_loop("slow", str(project.root)).loop
-        case = Case(fleet, project, fleet.runtime(project), loop)
-        made.append(case)
-        case.runtime.start(loop)
-        return case
-
-    yield start
-    for case in made:
-        case.runtime.stop(case.loop.name)
-        case.runtime.close()
-
-
 def test_three_kills_in_the_middle_of_an_action(begin: Callable[..., Case]):
-    case = begin()
+    case = begin(SLOW)
     for count in range(1, 4):
         case.effect("first", *["second"] * count)
         worker = case.holder()
@@ -149,7 +69,7 @@ def test_three_kills_in_the_middle_of_an_action(begin: Callable[..., Case]):
 def test_no_other_worker_has_the_name_of_one_whose_runs_are_still_ending(
     begin: Callable[..., Case],
 ):
-    case = begin()
+    case = begin(SLOW)
     case.effect("first", "second")
     old = case.holder()
     (seat,) = psutil.Process(old.process.pid).children()
@@ -170,7 +90,7 @@ def test_no_other_worker_has_the_name_of_one_whose_runs_are_still_ending(
 
 
 def test_a_suspended_worker_that_continues_changes_nothing(begin: Callable[..., Case]):
-    case = begin()
+    case = begin(SLOW)
     case.effect("first", "second")
     zombie = case.holder()
     zombie.send(signal.SIGSTOP)
@@ -182,7 +102,7 @@ def test_a_suspended_worker_that_continues_changes_nothing(begin: Callable[..., 
 
 
 def test_the_stored_result_of_a_lost_worker_is_used(begin: Callable[..., Case]):
-    case = begin()
+    case = begin(SLOW)
     case.effect("first", "second")
     zombie = case.holder()
     zombie.send(signal.SIGSTOP)
@@ -196,7 +116,7 @@ def test_the_stored_result_of_a_lost_worker_is_used(begin: Callable[..., Case]):
 
 
 def test_a_server_that_is_killed_and_started_again(begin: Callable[..., Case]):
-    case = begin()
+    case = begin(SLOW)
     case.effect("first", "second")
     case.fleet.server.kill()
     case.fleet.server.start()
@@ -207,7 +127,7 @@ def test_a_server_that_is_killed_and_started_again(begin: Callable[..., Case]):
 
 
 def test_a_stop_in_the_middle_of_an_action(begin: Callable[..., Case]):
-    case = begin()
+    case = begin(SLOW)
     case.effect("first", "second")
     case.runtime.stop("slow")
     assert case.ends() == "interrupted signal"

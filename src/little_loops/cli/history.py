@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from little_loops.cli.fleet_choice import FLEET, LOCAL, project_of
+from little_loops.cli.fleet_choice import FLEET, LOCAL, fleet_of, project_of
 from little_loops.cli.options import (
     BadValue,
     OutputArgs,
@@ -23,6 +23,7 @@ from little_loops.reporting.amounts import size_text
 from little_loops.reporting.escape import visible
 from little_loops.runs.history import old_runs
 from little_loops.runs.layout import RunFiles
+from little_loops.runs.project import find_project
 from little_loops.runs.reading import Runs
 from little_loops.terminal.console import print_json, say, talk
 from little_loops.terminal.durations import now_ms
@@ -75,6 +76,10 @@ class HistoryArgs(
 def main(argv: Sequence[str]) -> int:
     """Run `ll-loop history`: print past runs, or delete some with `--prune`. Return 0."""
     args = HistoryArgs.read(argv)
+    if args.prune is not None and (address := fleet_of(args, find_project(os.getcwd()))):
+        from little_loops.cli.on_fleet import prune_runs  # few users have a fleet
+
+        return prune_runs(args, find_project(os.getcwd()), address, _before_ms(args.prune))
     root = project_of(args, args.loop, past=args.prune is None)
     name = None if args.loop is None else run_named(args.loop, root)
     if args.prune is not None:
@@ -145,9 +150,14 @@ def _mention_current(runs: Runs, name: str) -> None:
 # ── deleting ───────────────────────────────────────────────────────────────────────────────────
 
 
+def _before_ms(age_s: float) -> int | None:
+    """Return when the runs started before which are pruned; None if age does not count."""
+    return None if age_s == BY_COUNT else now_ms() - round(age_s * 1000)
+
+
 def _prune(args: HistoryArgs, age_s: float, root: str, name: str | None) -> int:
     """Delete old runs, print which, and return the exit code."""
-    before_ms = None if age_s == BY_COUNT else now_ms() - round(age_s * 1000)
+    before_ms = _before_ms(age_s)
     from little_loops.engine.tree_space import delete_past  # printing needs no snapshots
 
     old = old_runs(root, before_ms=before_ms, keep=args.keep, name=name)

@@ -26,6 +26,7 @@ from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import Answer, Limits
 from little_loops.light_typing import TYPE_CHECKING, Any
 from little_loops.reporting.escape import visible
+from little_loops.runs.history import old_runs
 from little_loops.runs.layout import RunFiles
 from little_loops.runs.playback import show as play
 from little_loops.runs.project import loops_of
@@ -33,6 +34,7 @@ from little_loops.terminal.console import print_json, print_unchanged, say, talk
 
 if TYPE_CHECKING:
     from little_loops.cli.answering import AnswerArgs
+    from little_loops.cli.history import HistoryArgs
     from little_loops.cli.options import OutputArgs
     from little_loops.cli.resume import ResumeArgs
     from little_loops.cli.run import RunArgs
@@ -394,6 +396,30 @@ def _cannot_push(root: str) -> str | None:
     return None
 
 
+def prune_runs(args: HistoryArgs, root: str, address: str, before_ms: int | None) -> int:
+    """Delete old runs of a fleet, with their checkpoints, and print which. Raises `UsageError`."""
+    from little_loops.cli.history import deleted_lines  # it imports this module, too
+
+    runtime = connect(root, address)
+    name = None if args.loop is None else run_named(args.loop, root)
+    with needs_extra():
+        from little_loops.fleet.mirror import Mirror, new_folder
+    mirror = Mirror(
+        new_folder(os.environ, os.path.join(root, loops_of(root))), runtime, printed=False
+    )
+    for details in runtime.past(None):
+        mirror.add(details)
+    old = old_runs(mirror.root, before_ms=before_ms, keep=args.keep, name=name)
+    refs = runtime.delete_past([mirror.past[files] for files in old])
+    if args.json:
+        deleted = [{"name": files.name, "archived_as": files.stem} for files in old]
+        print_json({"schema": 1, "deleted": deleted, "refs": refs})
+    elif args.quiet < 2:
+        lines = [f"deleted {refs} ref{'' if refs == 1 else 's'} below refs/ll"] if refs else []
+        say("\n".join([*deleted_lines(old, args.verbose), *lines]))
+    return OK
+
+
 # ── reading ────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -408,12 +434,14 @@ def mirrored(
     folder = new_folder(os.environ, os.path.join(root, loops_of(root)))
     mirror = Mirror(folder, runtime, printed=printed)
     if given is not None:
-        found = runtime.details(_named(given, root, runtime))
-        if found is not None:
-            mirror.add(found)
+        one = runtime.details(_named(given, root, runtime))
+        found = [] if one is None else [one]
     else:
-        for details in (*(runtime.past() if past else ()), *runtime.details_of_all()):
-            mirror.add(details)
+        found = [*(runtime.past() if past else ()), *runtime.details_of_all()]
+    for details in found:
+        mirror.add(details)
+        if details["waits_for"]:
+            talk(f"{visible(details['name'])} is waiting for {visible(details['waits_for'])}")
     if follow:
         mirror.follow()
     return mirror.root

@@ -23,6 +23,7 @@ class WorkerArgs(
     examples=[
         ("ll-loop worker --repos 'git@host:team/*'", "runs of these repositories"),
         ("ll-loop worker --repos URL --max-actions 8", "eight actions at once"),
+        ("ll-loop worker --repos URL --labels gpu,linux", "also loops with `runs_on`"),
     ],
 ):
     fleet: str | None = FLEET
@@ -30,6 +31,12 @@ class WorkerArgs(
     repos: Sequence[str] = value(
         "repositories it may run, as URLs or patterns; required",
         metavar="PATTERN",
+        many=True,
+        default=(),
+    )
+    labels: Sequence[str] = value(
+        "what it has that a loop may ask for with `runs_on`; at most 6",
+        metavar="LABELS",
         many=True,
         default=(),
     )
@@ -63,13 +70,14 @@ def main(argv: Sequence[str]) -> int:
     with needs_extra():
         import asyncio
 
-        from little_loops.fleet.worker import WorkerOptions, patterns_of, work
+        from little_loops.fleet.worker import WorkerOptions, labels_of, patterns_of, work
     options = WorkerOptions(
         patterns_of(args.repos),
         os.path.join(cache_home(os.environ), "fleet", "work"),
         max_actions=args.max_actions,
         heartbeat_s=args.heartbeat,
         skip_permissions=args.allow_skip_permissions,
+        labels=labels_of(args.labels),
     )
     asyncio.run(work(address, options))
     return OK

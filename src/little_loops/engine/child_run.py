@@ -10,12 +10,13 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from functools import partial
 
 from little_loops import __version__
 from little_loops.engine import lifecycle
-from little_loops.engine.drive import new_run
+from little_loops.engine.drive import NO_LIMITS, new_run
 from little_loops.engine.local_world import Services
 from little_loops.fsm.branching import action_loop, protected_alike, shares_tree, without_evidence
 from little_loops.fsm.events import (
@@ -40,6 +41,7 @@ from little_loops.records import NamedTuple
 from little_loops.reporting.held_end import Mark, WithVerdict
 from little_loops.reporting.lines import PlainLines
 from little_loops.reporting.masking import Masker
+from little_loops.reporting.observers import Observer
 from little_loops.reporting.reporter import Reporter
 from little_loops.runs import storage
 from little_loops.runs.child_runs import answered_children, write_pid
@@ -70,6 +72,8 @@ class ChildSpec(NamedTuple):
     `parent` is the run that starts it, in its state `state`. `data` are the names of values in
     `context` that are data. `step` is what it runs: the state, or one of its branches; `outer` are
     the values of the state, if that is an action. `lock` is the descriptor of its `.pid` file, locked.
+    `run_id` is chosen by whoever starts it from elsewhere; `most` is what the runs above leave to
+    one that cannot share their limits.
     """
 
     parent: LoopState
@@ -82,6 +86,12 @@ class ChildSpec(NamedTuple):
     data: tuple[str, ...]
     step: StateConfig
     outer: Values | None = None
+    run_id: str | None = None
+    most: Limits = NO_LIMITS
+
+
+Onlooker = Callable[[FSMLoop, LoopState], Observer]
+"""Returns who follows the run of a child, with this machine."""
 
 
 def run_child(world: LocalWorld, spec: ChildSpec, pipe: int, life: int) -> None:
@@ -91,25 +101,36 @@ def run_child(world: LocalWorld, spec: ChildSpec, pipe: int, life: int) -> None:
     listen(stop)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
     threading.Thread(target=_stop_when_alone, args=(life,), daemon=True).start()
-    outer = world.services
-    if outer.owns_process:
+    if world.services.owns_process:
         adopt_orphans()  # programs start faster then, those that prepare the child, too
-    environ = {**outer.environ, **nested_in(spec.parent.run, nesting(outer.environ))}
-    services = Services(
-        environ,
+    services = services_of_child(world, spec, stop)._replace(
+        warn=lambda line: _send(pipe, line), shares=_shares(world, spec)
+    )
+    carry_out_child(world, spec, services, partial(_lines_of, spec, pipe, services.environ))
+
+
+def services_of_child(world: LocalWorld, spec: ChildSpec, stop: StopFlag | None) -> Services:
+    """Return what a child needs from its process, which is not that of its parent."""
+    outer = world.services
+    return Services(
+        {**outer.environ, **nested_in(spec.parent.run, nesting(outer.environ))},
         stop,
-        warn=lambda line: _send(pipe, line),
         owns_process=outer.owns_process,
         performers=outer.performers,
         clock=outer.clock,
         scanner=outer.scanner,
-        shares=_shares(world, spec),
         outer=spec.outer,
     )
+
+
+def carry_out_child(
+    world: LocalWorld, spec: ChildSpec, services: Services, onlooker: Onlooker
+) -> None:
+    """Start or resume a child in the world of its parent, and carry it out to its end."""
     if spec.stored is None:
-        _start(world, spec, services, pipe)
+        _start(world, spec, services, onlooker)
     else:
-        _resume(world, spec, spec.stored, services, pipe)
+        _resume(world, spec, spec.stored, services, onlooker)
 
 
 def _shares(world: LocalWorld, spec: ChildSpec) -> tuple[Share, ...]:
@@ -177,7 +198,7 @@ def _send(pipe: int, text: str, path: str = "", used: tuple[float, ...] = ()) ->
             data = data[os.write(pipe, data) :]
 
 
-def _start(world: LocalWorld, spec: ChildSpec, services: Services, pipe: int) -> None:
+def _start(world: LocalWorld, spec: ChildSpec, services: Services, onlooker: Onlooker) -> None:
     """Start a child from its beginning."""
     loop = child_machine(world, spec)
     request = world.own_request()._replace(over_budget=False, limits=Limits(), from_state=None)
@@ -190,12 +211,12 @@ def _start(world: LocalWorld, spec: ChildSpec, services: Services, pipe: int) ->
     is_kept = is_own and not shares_tree(world.loop.states[spec.state])
     run = new_run(
         loop,
-        lifecycle.new_run_id(),
+        spec.run_id or lifecycle.new_run_id(),
         clock.now(),
         context=context,
         # A loop that does not limit its scope works on that of its parent.
         scope=spec.parent.scope if loop.scope == EVERYTHING else None,
-        limits=lowered(loop, _limits_of(spec)),
+        limits=lowered(loop, _limits_of(spec), spec.most),
         # That of branches which share files, and of single actions there, is kept by their parent.
         evidence=lifecycle.evidence_of(loop, request, services) if is_kept else None,
         metered=rules is not None,
@@ -216,7 +237,7 @@ def _start(world: LocalWorld, spec: ChildSpec, services: Services, pipe: int) ->
         writer = storage.create_in(spec.files, kept, sealing)
         stack.callback(writer.close)
         write_pid(spec.lock, spec.files, run)
-        services = _with_lines(services, loop, run, spec, pipe)
+        services = services._replace(onlookers=[onlooker(loop, run)])
         begin(services.shares)
         started = Started(clock.now())
         lifecycle.carry_out(
@@ -251,7 +272,11 @@ def _worktree_for(world: LocalWorld, spec: ChildSpec) -> WorktreePlace | None:
 
 
 def _resume(
-    world: LocalWorld, spec: ChildSpec, stored: StoredRun, services: Services, pipe: int
+    world: LocalWorld,
+    spec: ChildSpec,
+    stored: StoredRun,
+    services: Services,
+    onlooker: Onlooker,
 ) -> None:
     """Continue a child where it was interrupted or paused."""
     from little_loops.engine import resuming  # most children are only started
@@ -280,7 +305,7 @@ def _resume(
 
             record_lost_turn(loop, run, request.root, lost, services.environ)
         rules = lifecycle.rules_for(loop, run.context, request, services)
-        services = _with_lines(services, loop, run, spec, pipe)
+        services = services._replace(onlookers=[onlooker(loop, run)])
         begin(services.shares)
         if (spent := owed(loop, run, lost)) is not None:  # the resume records the same
             settle(services.shares, spent.cost_usd, spent.tokens)
@@ -356,13 +381,15 @@ def _limits_of(spec: ChildSpec) -> ChildLimits:
     return limits._replace(timeout=min(times, default=None))
 
 
-def lowered(loop: FSMLoop, limits: ChildLimits) -> Limits:
-    """Return limits that lower those of the loop; a limit that the loop does not exceed stays its
-    own."""
+def lowered(loop: FSMLoop, limits: ChildLimits, most: Limits = NO_LIMITS) -> Limits:
+    """Return limits that lower those of the loop, and are not above `most`; a limit that the loop
+    does not exceed stays its own."""
+    costs = [each for each in (limits.max_cost_usd, most.max_cost_usd) if each is not None]
     return Limits(
         max_iterations=_lower(loop.max_iterations, limits.max_iterations),
         timeout=_lower(loop.timeout, limits.timeout),
-        max_cost_usd=_lower(loop.max_cost_usd, limits.max_cost_usd),
+        max_cost_usd=_lower(loop.max_cost_usd, min(costs, default=None)),
+        max_tokens=_lower(loop.max_tokens, most.max_tokens),
     )
 
 
@@ -382,15 +409,14 @@ class BranchLines(PlainLines):
         return [] if is_hidden else super().lines(event, mark)
 
 
-def _with_lines(
-    services: Services, loop: FSMLoop, run: LoopState, spec: ChildSpec, pipe: int
-) -> Services:
-    """Return the services with an observer that sends the lines of the run to its parent."""
+def _lines_of(
+    spec: ChildSpec, pipe: int, environ: Mapping[str, str], loop: FSMLoop, run: LoopState
+) -> LinesToParent:
+    """Return an observer that sends the lines of the run to its parent."""
     most, name = iterations_allowed(loop, run), spec.files.shown_name
     teller = PlainLines(loop.name, most, name=name)
     if spec.parent.children is not None and spec.parent.children.several:
         teller = BranchLines(loop.name, most, name=name)
         of_action = (ActionStart, ActionComplete, ActionInterrupted, TransitionTaken)
         teller.hidden = (*get_args(FinalEvent), *(of_action if spec.step.loop is None else ()))
-    masker = Masker({**services.environ, **written_env(loop)})
-    return services._replace(onlookers=[LinesToParent(pipe, teller, masker)])
+    return LinesToParent(pipe, teller, Masker({**environ, **written_env(loop)}))

@@ -153,7 +153,7 @@ class ChildProcesses:
         if stored is not None and not _continues(stored, is_resumed=name in command.resumed):
             self._ended.append((name, outcome_of(files, stored)))
             return
-        given = self._given(run, command, name)
+        given = self.inputs(run, command.state, name)
         if isinstance(given, str):
             self._ended.append((name, ChildOutcome("failed", "error", message=given)))
             return
@@ -164,9 +164,9 @@ class ChildProcesses:
             return
         self._fork(ChildSpec(run, command.state, name, files, stored, lock, *given))
 
-    def _given(self, run: LoopState, command: RunChildren, name: str) -> ChildInputs | str:
+    def inputs(self, run: LoopState, state_name: str, name: str) -> ChildInputs | str:
         """Return what a child runs and what it is given, or why it cannot be."""
-        state, values = self._world.loop.states[command.state], self._world.values(run)
+        state, values = self._world.loop.states[state_name], self._world.values(run)
         if run.train is not None and run.train.resolving == name:
             return self._given_to_resolver(run, state, values)
         if state.branches is None:

@@ -269,7 +269,7 @@ class _ForkMaker:
         if not request.here:
             kept["worktree"] = {"path": self._top, "project": self._place, "branch": self._branch}
         release_name(request.root, self._names.name, self._environ)
-        storage.create_start(request.root, self._names.name, kept)
+        storage.create_start(RunFiles(request.root, self._names.name), kept)
 
     # In a worktree.
 
@@ -446,7 +446,8 @@ class _ForkMaker:
         sealing = Sealing(self._names.run, self._environ)
         records = [to_record(each) for each in (*begun, entry)]
         line = f"Forked from {request.name} after step {request.step}\n"
-        storage.plant(request.root, self._names.name, records, state, sealing, line)
+        files = RunFiles(request.root, self._names.name)
+        storage.plant(files, records, state, sealing, line)
 
 
 def _copy(source: str, target: Folder, is_wanted: Callable[[str], bool]) -> None:

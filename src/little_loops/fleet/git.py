@@ -24,7 +24,7 @@ class WorkspaceError(LittleLoopsError):
     """Git could not do what a workspace needs."""
 
 
-def git(cwd: str, environ: Mapping[str, str], *words: str, stdin: str = "") -> str:
+def git(cwd: str, environ: Mapping[str, str], *words: str, stdin: str = "", umask: int = -1) -> str:
     """Run git, and return what it prints. Raises `WorkspaceError`."""
     try:
         done = subprocess.run(
@@ -33,7 +33,7 @@ def git(cwd: str, environ: Mapping[str, str], *words: str, stdin: str = "") -> s
             env=dict(environ),
             input=stdin,
             capture_output=True,
-            umask=0o077 if "checkout-index" in words else -1,
+            umask=umask,
             text=True,
             errors="surrogateescape",
             check=False,
@@ -58,5 +58,5 @@ def restore(own: str, environ: Mapping[str, str], tree: str, folder: str) -> Non
     index = os.path.join(folder, ".restored.index")
     use = {**environ, "GIT_DIR": own, "GIT_WORK_TREE": folder, "GIT_INDEX_FILE": index}
     git(folder, use, "read-tree", "--reset", tree)
-    git(folder, use, "checkout-index", "-q", "-a", "-f")
+    git(folder, use, "checkout-index", "-q", "-a", "-f", umask=0o077)
     os.remove(index)

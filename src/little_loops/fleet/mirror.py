@@ -28,9 +28,9 @@ from little_loops.reporting.lines import PlainLines
 from little_loops.reporting.masking import Masker
 from little_loops.reporting.reporter import Reporter
 from little_loops.runs import storage
-from little_loops.runs.claims import Claim, claim
+from little_loops.runs.claims import Claim, Ticket, claim, wait_elsewhere
 from little_loops.runs.history import archive
-from little_loops.runs.holders import to_bytes
+from little_loops.runs.holders import this_process, to_bytes
 from little_loops.runs.layout import RunFiles
 from little_loops.runs.playback import show
 from little_loops.runs.storage import RunWriter
@@ -50,6 +50,9 @@ class Mirror:
         self._printed = printed
         self._runtime = runtime
         self._live: list[LiveRun] = []
+        self._waiting: dict[str, Ticket] = {}
+        self.past: dict[RunFiles, str] = {}
+        """The runs that are over, by their files."""
 
     def add(self, details: Mapping[str, Any]) -> None:
         """Write the files of a run."""
@@ -57,10 +60,12 @@ class Mirror:
         loop, run = self._runtime.state(name, details["execution"])
         entries = self._runtime.events(name, part=details["execution"])
         if run is None:
-            return  # it waits for its first worker
+            holder = this_process(name, (), details["run"], loop=loop.name, started_at="")
+            self._waiting[name] = wait_elsewhere(self.root, holder._replace(pid=0))
+            return
         files = RunFiles(self.root, name)
         storage.create_start(
-            self.root, name, {"run": run.run, "loop": loop.to_dict(), "context": dict(run.context)}
+            files, {"run": run.run, "loop": loop.to_dict(), "context": dict(run.context)}
         )
         played = self._runtime.played(files.data, loop, self.root)
         written = LiveRun(files, loop, details["worker"], played, printed=self._printed)
@@ -69,18 +74,29 @@ class Mirror:
             written.hold(run)
             self._live.append(written)
         elif run.status not in UNFINISHED:
-            archive(self.root, name)
+            past = archive(self.root, name)
+            if past is not None:
+                self.past[past] = run.run
 
     def follow(self) -> None:
         """Keep the files of running runs up to date, in a thread."""
         threading.Thread(target=self._follow, daemon=True).start()
 
     def _follow(self) -> None:
-        while self._live:
+        while self._live or self._waiting:
             time.sleep(POLL_S)
+            for name in list(self._waiting):
+                self._begin(name)
             for each in list(self._live):
                 if each.update(self._runtime):
                     self._live.remove(each)
+
+    def _begin(self, name: str) -> None:
+        """Add a run that a worker has claimed meanwhile."""
+        details = self._runtime.details(name)
+        if details is not None and self._runtime.state(name)[1] is not None:
+            self.add(details)
+            self._waiting.pop(name).leave_queue()
 
 
 class LiveRun:
@@ -104,7 +120,8 @@ class LiveRun:
         """Write all files of the run as it is now; `key` is that of its outputs."""
         if self._printed:
             self._played.bring(entries, lambda: key)
-        storage.plant(self._root, self._name, map(to_record, entries), run, None, "")
+        files = RunFiles(self._root, self._name)
+        storage.plant(files, map(to_record, entries), run, None, "")
         self._report(run, entries)
 
     def _report(self, run: LoopState, entries: Sequence[Entry]) -> None:

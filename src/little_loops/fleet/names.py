@@ -7,8 +7,17 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Collection, Iterable
+from datetime import timedelta
+from itertools import combinations
 
 WORKFLOW = "ll-run"
+CHILD_WORKFLOW = "ll-child"
+CHILD_ENDED = "child_ended"
+SCOPES_WORKFLOW = "ll-scopes"
+SCOPE_GRANTED = "scope_granted"
+SCOPE_BLOCKED = "scope_blocked"
+SCOPE_HELD = "scope_held"
 RUNS_QUEUE = "ll-runs"
 CLAIM = "claim_workspace"
 PREPARE = "prepare"
@@ -18,9 +27,10 @@ RELEASE = "release"
 LOST = "lost"
 """The error type for a worker that does not hold the workspace."""
 REFUSED = "refused"
-"""The error type for a worker that is not allowed to run the repository."""
+"""The type of the error of a worker that may not run the repository."""
+DECIDE = timedelta(seconds=4)
+"""How long a worker may take to decide; one that is suspended gets no more."""
 CLAIM_QUEUE = "ll-claims"
-"""All workers listen on it; any free one takes the next run."""
 
 SCP_ADDRESS = re.compile(r"(?:[\w.-]+@)?(?P<host>[\w.-]+):(?P<path>(?!//).*)")
 
@@ -41,6 +51,28 @@ def workflow_prefix(repository: str) -> str:
     return f"ll/{repository_key(repository)}/"
 
 
+def scopes_workflow_id(repository: str) -> str:
+    return f"ll-scopes/{repository_key(repository)}"
+
+
+def child_workflow_id(parent: str, run: str, folder: str) -> str:
+    """Return the id of the workflow of a child: a new run of the same name has others."""
+    return f"{parent}#{run}/{folder}"
+
+
+def claim_queue(labels: Iterable[str]) -> str:
+    """Return the queue of runs that need a worker with these labels: whoever has them and is free
+    takes the next run."""
+    wanted = ",".join(sorted(set(labels)))
+    return f"{CLAIM_QUEUE}:{wanted}" if wanted else CLAIM_QUEUE
+
+
+def claim_queues(labels: Collection[str]) -> list[str]:
+    """Return the queues that a worker with these labels listens to."""
+    sizes = range(len(labels) + 1)
+    return [claim_queue(some) for size in sizes for some in combinations(sorted(labels), size)]
+
+
 def private_queue(worker: str) -> str:
     return f"ll-worker:{worker}"
 
@@ -50,8 +82,22 @@ def control_queue(worker: str) -> str:
     return f"ll-control:{worker}"
 
 
+REFS = "refs/ll/"
+
+
 def checkpoint_ref(run: str) -> str:
-    return f"refs/ll/{run}"
+    return f"{REFS}{run}"
+
+
+def checkpoints_of_child(root: str, run: str) -> str:
+    """Return under which name a run keeps its checkpoints that another one has started; `root` is
+    the outermost of those."""
+    return f"{root}.{run}"
+
+
+def root_of_ref(ref: str) -> str:
+    """Return the run that nobody else has started, to which the checkpoints at a ref belong."""
+    return ref.removeprefix(REFS).partition(".")[0]
 
 
 def result_branch(loop: str, run: str) -> str:

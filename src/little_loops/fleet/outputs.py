@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from little_loops.fleet.git import WorkspaceError, git, restore
-from little_loops.fleet.names import repository_key
+from little_loops.fleet.names import REFS, repository_key
 from little_loops.fsm.events import ActionComplete, ActionInterrupted, Entry, PartialResult
 from little_loops.fsm.happenings import ActionEnded, Happening
 from little_loops.fsm.schema import FSMLoop
@@ -29,6 +29,8 @@ from little_loops.sharing.secrets import Span, starred
 from little_loops.system.files import Folder
 from little_loops.system.user_state import cache_home
 
+AT_ONCE = 200
+"""How many refs one push deletes."""
 MOST_BYTES = 10 << 20
 """A larger output stays on its worker; only its end is shown."""
 
@@ -52,11 +54,28 @@ class OutputStore:
             return False
         return True
 
-    def _fetch(self, key: str) -> None:
-        """Fetch the files, and nothing else of the checkpoint. Raises `WorkspaceError`."""
+    def checkpoints(self) -> list[str]:
+        """Return the refs of all checkpoints in the repository. Raises `WorkspaceError`."""
+        self._make()
+        found = git(self._folder, self._environ, "ls-remote", self._repository, f"{REFS}*")
+        return [line.partition("\t")[2] for line in found.splitlines()]
+
+    def delete(self, refs: Sequence[str]) -> None:
+        """Delete these refs in the repository. Raises `WorkspaceError`."""
+        for at in range(0, len(refs), AT_ONCE):
+            some = refs[at : at + AT_ONCE]
+            words = ("push", "-q", "--no-verify", self._repository, "--delete", *some)
+            git(self._folder, self._environ, *words)
+
+    def _make(self) -> None:
+        """Create the repository of this computer, which is empty at first."""
         if not os.path.isdir(self._folder):
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
             git(self._folder, self._environ, "init", "-q", "--bare")
+
+    def _fetch(self, key: str) -> None:
+        """Fetch the files, and nothing else of the checkpoint. Raises `WorkspaceError`."""
+        self._make()
         words = ("fetch", "-q", "--depth=1", "--no-tags", "--no-write-fetch-head")
         git(self._folder, self._environ, *words, self._repository, key)
 

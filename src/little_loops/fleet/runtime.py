@@ -9,15 +9,19 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Collection, Coroutine, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from datetime import timedelta
 from signal import SIGTERM
 from tempfile import TemporaryDirectory
 
+from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.enums.v1 import TaskQueueType
 from temporalio.api.taskqueue.v1 import TaskQueue
-from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
+from temporalio.api.workflowservice.v1 import (
+    DeleteWorkflowExecutionRequest,
+    DescribeTaskQueueRequest,
+)
 from temporalio.client import Client, WorkflowHandle, WorkflowQueryFailedError
 from temporalio.common import WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
@@ -49,8 +53,6 @@ QUERY = timedelta(seconds=3)
 QUERIES = 15
 MOST_LISTED = 100
 NO_ANSWER = (RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED, RPCStatusCode.UNAVAILABLE)
-DECIDE = timedelta(seconds=4)
-"""How long a worker may take to decide, even one that is suspended."""
 Answered = TypeVar("Answered")
 
 
@@ -135,6 +137,7 @@ class FleetRuntime:
             "name": name,
             "run": run,
             "loop": loop.to_dict(),
+            "labels": () if loop.runs_on is None else loop.runs_on.labels,
             **self._source._asdict(),
             "next": {"verb": "start", "context": dict(context or {}), "limits": limits._asdict()},
         }
@@ -148,7 +151,7 @@ class FleetRuntime:
             given,
             id=names.workflow_id(self._source.repository, name),
             task_queue=names.RUNS_QUEUE,
-            task_timeout=DECIDE,
+            task_timeout=names.DECIDE,
             id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
         )
         try:
@@ -191,7 +194,9 @@ class FleetRuntime:
 
     def _answer(self, name: str, answer: Answer) -> None:
         loop, run = self._state(name, answer.by)
-        gate = open_gate(run) if is_gate(run.status, run.reason) else None
+        waits = is_gate(run.status, run.reason)
+        # The gate of a child has a number in the child.
+        gate = 0 if waits and run.children is not None else open_gate(run) if waits else None
         if gate is None:
             raise UsageError(f"`{name}` is not waiting at a gate")
         if answer.to is not None and (why := refused_target(loop, run, answer.to)):
@@ -208,7 +213,12 @@ class FleetRuntime:
         found = self._found(name)
         if found is None or found["exit_code"] is not None:
             return
-        self._call(self._handle(name).signal("stop", int(SIGTERM)))
+        try:
+            self._call(self._handle(name).signal("stop", int(SIGTERM)))
+        except FleetError as error:
+            if _is_missing(error):  # somebody has ended its workflow in Temporal
+                return
+            raise
         self.wait(name)
 
     # ── reading ────────────────────────────────────────────────────────────────────────────────
@@ -229,26 +239,63 @@ class FleetRuntime:
         """Return everything that the workflow of a run reports about it."""
         return self._found(name)
 
+    def children(self, name: str) -> dict[str, dict[str, Any]]:
+        """Return what the workflows of the children that a run waits for report, by the names of
+        their directories."""
+        found = self._needed(name)["children"]
+        handles = {key: self._client.get_workflow_handle(each) for key, each in found.items()}
+        return {key: self._call(self._query(each, "status")) for key, each in handles.items()}
+
     def details_of_all(self) -> Sequence[dict[str, Any]]:
         """Return everything that the workflows of running and unfinished runs report."""
         return self._call(self._open_runs())
 
-    def past(self) -> Sequence[dict[str, Any]]:
-        """Return what the workflows of runs that are over report."""
-        found = self._call(self._reports("ExecutionStatus!='Running'"))
+    def past(self, most: int | None = MOST_LISTED) -> Sequence[dict[str, Any]]:
+        """Return what the workflows of runs that are over report, those of the `most` newest."""
+        found = self._call(self._reports("ExecutionStatus!='Running'", most))
         newest = {each["run"]: each for each in found}
         return list(newest.values())
 
     async def _open_runs(self) -> Sequence[dict[str, Any]]:
-        return await self._reports("ExecutionStatus='Running'")
+        return await self._reports("ExecutionStatus='Running'", None)
 
-    async def _reports(self, which: str) -> Sequence[dict[str, Any]]:
+    async def _reports(self, which: str, most: int | None) -> Sequence[dict[str, Any]]:
         """Return what workflows of this repository report, newest last."""
         prefix = names.workflow_prefix(self._source.repository)
         query = f"WorkflowType='{names.WORKFLOW}' AND {which} AND WorkflowId STARTS_WITH '{prefix}'"
-        found = [each async for each in self._client.list_workflows(query, limit=MOST_LISTED)]
+        found = [each async for each in self._client.list_workflows(query, limit=most)]
         handles = [self._client.get_workflow_handle(each.id, run_id=each.run_id) for each in found]
         return [await self._query(each, "status") for each in reversed(handles)]
+
+    def delete_past(self, runs: Collection[str]) -> int:
+        """Delete the workflows of these runs, which are over, and the checkpoints of all runs that the
+        server does not have any more. Return how many refs that were."""
+        refs = self._outputs.checkpoints()  # first: a run that starts meanwhile is not among them
+        past = self.past(None)
+        kept = {each["run"] for each in (*past, *self.details_of_all())} - set(runs)
+        unused = [ref for ref in refs if names.root_of_ref(ref) not in kept]
+        self._outputs.delete(unused)
+        for each in past:
+            if each["run"] not in kept:
+                self._call(self._delete(each))
+        return len(unused)
+
+    async def _delete(self, details: Mapping[str, Any]) -> None:
+        """Delete all workflow executions of a run, and of those that it started."""
+        identity = names.workflow_id(self._source.repository, details["name"])
+        last = self._handle(details["name"], details["execution"])
+        parts = [*await self._query(last, "earlier"), details["execution"]]
+        found = [(identity, part) for part in parts]
+        children = names.child_workflow_id(identity, details["run"], "")
+        below = self._client.list_workflows(f"WorkflowId STARTS_WITH '{children}'")
+        found += [(each.id, each.run_id) async for each in below]
+        for workflow_id, execution in found:
+            about = WorkflowExecution(workflow_id=workflow_id, run_id=execution)
+            request = DeleteWorkflowExecutionRequest(
+                namespace=self._client.namespace, workflow_execution=about
+            )
+            with suppress(RPCError):  # retention was faster
+                await self._client.workflow_service.delete_workflow_execution(request)
 
     def list(self) -> Sequence[RunStatus]:
         return sorted(map(_status, self.details_of_all()))
@@ -260,6 +307,17 @@ class FleetRuntime:
 
     async def _events(self, name: str, after: int, last: str | None) -> Sequence[dict[str, Any]]:
         """Return the events of all workflow executions of a run, up to the `last` one."""
+        found = await self._events_now(name, after, last)
+        for _ in range(QUERIES):
+            if [each["seq"] for each in found] == [*range(after + 1, after + 1 + len(found))]:
+                break
+            # It continued in another execution while it was asked.
+            found = await self._events_now(name, after, last)
+        return found
+
+    async def _events_now(
+        self, name: str, after: int, last: str | None
+    ) -> Sequence[dict[str, Any]]:
         newest = self._handle(name, last)
         found = []
         for part in [*await self._query(newest, "earlier"), last]:

@@ -11,6 +11,9 @@ snapshot, is an order of its own.
 Each step is advanced with the last happening of this process, or with the given one; the command
 of the last step is carried out.
 
+A run that another one has started has a process and a clone of its own, here or on another worker
+(`seat_children`). When it has ended, the process of the run that started it gets an order for that.
+
 Not here: the clone and its checkpoints (`workspace`), connecting to Temporal (`worker`).
 """
 
@@ -25,14 +28,17 @@ from contextlib import suppress
 
 from little_loops import __version__
 from little_loops.engine.hooks import Tail
-from little_loops.engine.lifecycle import ARCHIVED, RunOutcome, RunRequest, sealing_of, start
+from little_loops.engine.lifecycle import ARCHIVED, RunRequest, sealing_of, start
 from little_loops.engine.local_world import LocalWorld, Services
 from little_loops.engine.request_data import request_from
 from little_loops.engine.worktree_runs import problem_of, run_script
 from little_loops.errors import LittleLoopsError
+from little_loops.fleet import seat_children
 from little_loops.fleet.channel import Channel, WorkerGone
 from little_loops.fleet.consent import consent_for
+from little_loops.fleet.names import checkpoints_of_child
 from little_loops.fleet.outputs import has_whole_output
+from little_loops.fleet.seat_children import folder_of, parent_of, take_in
 from little_loops.fleet.snapshots import adopt, store_at
 from little_loops.fleet.workspace import Checkpoint, ClonePlace, LostClaim, RunClone
 from little_loops.fsm.codec import decode_happening, encode_happening, from_record
@@ -56,6 +62,7 @@ from little_loops.fsm.events import ActionStart, Entry
 from little_loops.fsm.happenings import (
     SETUP_FAILED,
     CannotContinue,
+    ChildEnded,
     Happening,
     SnapshotTaken,
     StopAsked,
@@ -65,8 +72,9 @@ from little_loops.fsm.machine import Step, advance
 from little_loops.fsm.next_action import side_job
 from little_loops.fsm.plain import decode, masked
 from little_loops.fsm.schema import FSMLoop
-from little_loops.fsm.state import Answer, LoopState, Note
+from little_loops.fsm.state import UNFINISHED, Answer, LoopState, Note
 from little_loops.light_typing import Any
+from little_loops.records import NamedTuple
 from little_loops.reporting.observers import Observer
 from little_loops.runs import storage
 from little_loops.runs.answers import settled_answer
@@ -110,6 +118,15 @@ class FilledTexts(Observer):
         return {str(seq): text for seq, text in found.items()}
 
 
+class Conditions(NamedTuple):
+    """What a worker asks of a run that it takes up: the `setup` of its workspace, and `refusal`, why
+    its agents may not work here."""
+
+    worker: str
+    setup: str | None = None
+    refusal: str | None = None
+
+
 class Orders:
     """The main loop of a run whose decisions are made by its workflow."""
 
@@ -121,19 +138,17 @@ class Orders:
         filled: FilledTexts,
         stop: StopFlag,
         stored: Sequence[Mapping[str, Any]],
-        worker: str,
-        refusal: str | None,
+        conditions: Conditions,
     ) -> None:
-        """`stored` are the happenings that a checkpoint has, of an order whose worker was lost;
-        `refusal` is why the agents of the run may not work on this `worker`."""
+        """`stored` are the happenings that a checkpoint has, of an order whose worker was lost."""
         self._channel = channel
         self._workspace = workspace
         self._claim = claim
         self._filled = filled
         self._stop = stop
         self._stored = stored
-        self._worker = worker
-        self._refusal = refusal
+        self._conditions = conditions
+        self._arrived: Mapping[str, Any] | None = None
         self.order = 0
         self.run_dir = self._root = ""
         self.ended: Ending | None = None
@@ -143,7 +158,8 @@ class Orders:
         self, loop: FSMLoop, run: LoopState, happening: Happening, world: LocalWorld
     ) -> tuple[LoopState, Ending]:
         """Carry out orders until one of them finishes the run."""
-        self.run_dir, self._root = world.run_dir, world.writer.files.root
+        files = world.writer.files
+        self.run_dir, self._root = folder_of(files), files.root
         first = [decode_happening(each) for each in self._stored] or [happening]
         for each in first[:-1]:
             run = _take(world, advance(loop, run, each))
@@ -154,6 +170,7 @@ class Orders:
         reply: dict[str, Any] = {
             "run": before.to_dict(),
             "happenings": [encode_happening(each) for each in first],
+            **_about_child(loop, files),
         }
         happening = first[-1]
         while True:
@@ -164,10 +181,12 @@ class Orders:
                 return run, command.ending
             if order.get("signal"):
                 self._stop.ask(order["signal"])
+            self._arrived = order.get("arrived")
             run, done = _perform(loop, run, command, world)
             happening = done[-1]
             reply = {"happenings": [encode_happening(each) for each in done]}
-            reply |= self._keep(reply, done)
+            reply |= self._keep(reply, done, is_base=_starts_children(loop, run, happening))
+            self._forget(done)
 
     def _prepare(
         self, loop: FSMLoop, run: LoopState, first: Happening, world: LocalWorld
@@ -176,11 +195,26 @@ class Orders:
         it from continuing."""
         if isinstance(advance(loop, run, first).command, EndLeftovers):
             return None
-        if self._refusal is not None:
-            return CannotContinue(world.clock.now(), "consent", self._refusal)
-        if loop.workspace is None:
+        asked = self._conditions
+        if asked.refusal is not None:
+            return CannotContinue(world.clock.now(), "consent", asked.refusal)
+        if asked.setup is None:
             return None
-        return _set_up(loop, run, loop.workspace.setup, self._worker, world)
+        return _set_up(loop, run, asked.setup, asked.worker, world)
+
+    def run_children(self, world: LocalWorld, run: LoopState, command: RunChildren) -> Happening:
+        """Take in a run that has ended elsewhere. Those that work in worktrees of this clone are
+        carried out here."""
+        if self._arrived is None:
+            return world.children.carry_out(run, command)
+        return take_in(world, command, self._arrived, self._workspace)
+
+    def _forget(self, done: Sequence[Happening]) -> None:
+        """Delete the checkpoints of a run that is over, now that those of this run have all of it."""
+        arrived, ended = self._arrived, done[-1]
+        if arrived is not None and isinstance(ended, ChildEnded):
+            if ended.outcome.status not in UNFINISHED:
+                self._workspace.forget(arrived["checkpoints"])
 
     def _exchange(self, reply: Mapping[str, Any]) -> dict[str, Any]:
         """Answer the last order, and return the next one."""
@@ -189,13 +223,16 @@ class Orders:
         self.order = order["order"]
         return order
 
-    def _keep(self, result: Mapping[str, Any], done: Sequence[Happening]) -> dict[str, Any]:
-        """Push a checkpoint with the result if the files have changed. Return what the workflow
-        must know of it."""
+    def _keep(
+        self, result: Mapping[str, Any], done: Sequence[Happening], *, is_base: bool
+    ) -> dict[str, Any]:
+        """Push a checkpoint with the result if the files have changed, or if runs begin with it.
+        Return what the workflow must know of it."""
         self._channel.check()
         # New snapshots are needed wherever the run continues, whole outputs wherever it is read.
         taken = {_identity(each) for each in done if isinstance(each, SnapshotTaken)}
-        always = not taken <= self._stored_trees or has_whole_output(done)
+        has_child = isinstance(done[-1], ChildEnded)
+        always = not taken <= self._stored_trees or has_whole_output(done) or has_child or is_base
         store = store_at(self._root)
         made = self._workspace.checkpoint(
             self.run_dir, store, self._claim, self.order, result, always=always
@@ -204,6 +241,21 @@ class Orders:
             return {}
         self._stored_trees |= taken
         return _reported(made)
+
+
+def _about_child(loop: FSMLoop, files: RunFiles) -> dict[str, Any]:
+    """Return what the workflow of a run does not know if another run has started it."""
+    if not files.below:
+        return {}
+    start = storage.read_start(files)
+    kept = {name: start[name] for name in ("parent", "data") if name in start}
+    return {"loop": loop.to_dict(), "start": kept}
+
+
+def _starts_children(loop: FSMLoop, run: LoopState, happening: Happening) -> bool:
+    """Return whether runs start next, which begin with the files as they are now."""
+    ahead = advance(loop, run, happening).command
+    return isinstance(ahead, RunChildren) and bool(ahead.start)
 
 
 def _set_up(
@@ -311,23 +363,17 @@ def _streams() -> tuple[int, int]:
 def _held(given: dict[str, Any], channel: Channel, stop: StopFlag) -> dict[str, Any]:
     """Prepare the clone, carry out the run, and return the last answer."""
     request = request_from(given["request"])
-    run_id = given["run"]
-    files = RunFiles(request.root, request.name)
-    loop = FSMLoop.from_dict(given["loop"])
-    place = ClonePlace(given["folder"], loop.name, run_id, tuple(given["scope"]))
+    files = files_of(given)
+    loop = machine_of(given)
+    place = ClonePlace(given["folder"], loop.name, checkpoints_of(given), tuple(given["scope"]))
     workspace = RunClone(place, os.environ)
     stored = prepare(workspace, given, files)
     workspace.fence(given["claim"])
-    if given["verb"] == "publish":
-        return {"branch": workspace.publish(), "checkpoint": workspace.last.commit}
-    context = {**_context_of(given), **request.context}
-    consent = consent_for(loop, context, request.root, given, os.environ)
-    request = request._replace(skip_permissions=consent.skips)
+    conditions, skips = _conditions(given, loop, request)
+    request = request._replace(skip_permissions=skips)
     channel.send({"prepared": workspace.last.commit})
     filled = FilledTexts()
-    orders = Orders(
-        channel, workspace, given["claim"], filled, stop, stored, given["worker"], consent.refusal
-    )
+    orders = Orders(channel, workspace, given["claim"], filled, stop, stored, conditions)
     services = Services(
         {**os.environ, "LL_PROJECT": request.root},
         owns_process=True,
@@ -335,11 +381,12 @@ def _held(given: dict[str, Any], channel: Channel, stop: StopFlag) -> dict[str, 
         onlookers=[filled],
         warn=lambda line: None,
         drive=orders.drive,
+        performers={RunChildren: orders.run_children},
     )
     os.chdir(request.root)
     last: dict[str, Any] = {}
     try:
-        run_dir = _carry_out(given, loop, request, services, files).files.data
+        run_dir = _carry_out(given, loop, request, services, files)
     except LittleLoopsError as error:
         if orders.ended is None:
             raise
@@ -348,14 +395,43 @@ def _held(given: dict[str, Any], channel: Channel, stop: StopFlag) -> dict[str, 
     store = store_at(request.root)
     workspace.checkpoint(run_dir, store, given["claim"], orders.order, {}, always=True)
     workspace.close()
-    if orders.ended is not None and orders.ended.status in ARCHIVED:
+    is_over = orders.ended is not None and orders.ended.status in ARCHIVED
+    if is_over and not files.below:
         last["branch"] = workspace.publish()
     return {**last, **_reported(workspace.last), "filled": filled.take()}
 
 
-def _context_of(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the values that a run has been given before; a new one has none."""
-    return {} if given["state"] is None else LoopState.from_dict(given["state"]).context
+def checkpoints_of(given: Mapping[str, Any]) -> str:
+    """Return under which name the run keeps its checkpoints."""
+    child, run = given["child"], given["run"]
+    return checkpoints_of_child(child["root"], run) if child else run
+
+
+def files_of(given: Mapping[str, Any]) -> RunFiles:
+    """Return the files of the run that a worker has claimed."""
+    request, child = given["request"], given["child"]
+    return RunFiles(request["root"], request["name"], below=tuple(child["below"]) if child else ())
+
+
+def machine_of(given: Mapping[str, Any]) -> FSMLoop:
+    """Return the machine that a run comes from: its own, or that of the run that has started it."""
+    child = given["child"]
+    return FSMLoop.from_dict(child["parent"]["loop"] if child else given["loop"])
+
+
+def _conditions(
+    given: Mapping[str, Any], loop: FSMLoop, request: RunRequest
+) -> tuple[Conditions, bool]:
+    """Return what this worker asks of the run, and whether its agents skip permission prompts."""
+    child, worker = given["child"], given["worker"]
+    state = child["parent"]["state"] if child else given["state"]
+    before = {} if state is None else LoopState.from_dict(state).context
+    context = {**before, **request.context}
+    consent = consent_for(loop, context, request.root, given, os.environ)
+    own = FSMLoop.from_dict(given["loop"]) if given["loop"] else loop
+    inherited = child["setup"] if child else None
+    setup = inherited if own.workspace is None else own.workspace.setup
+    return Conditions(worker, setup, consent.refusal), consent.skips
 
 
 def _carry_out(
@@ -364,16 +440,21 @@ def _carry_out(
     request: RunRequest,
     services: Services,
     files: RunFiles,
-) -> RunOutcome:
+) -> str:
+    """Start or continue the run, and carry it out. Return the directory of its files."""
+    if files.below:
+        seat_children.carry_out(given, request, services, files, services.onlookers[0])
+        return folder_of(files)
     if given["verb"] == "start":
-        return start(loop, request, services)
+        return start(loop, request, services).files.data
     from little_loops.engine.resuming import resume  # a start needs none of it
 
     if answer := given.get("answer"):
         before = find(request.root, request.name)
-        with data_of(before.files) as data:
-            settled_answer(data, before.run, decode(Answer, answer))
-    return resume(None, request, services)
+        if before.run.children is None:  # else one of its children waits for it
+            with data_of(before.files) as data:
+                settled_answer(data, before.run, decode(Answer, answer))
+    return resume(None, request, services).files.data
 
 
 def prepare(
@@ -381,16 +462,19 @@ def prepare(
 ) -> list[Mapping[str, Any]]:
     """Bring the clone and the files of the run to where the workflow is. Return the happenings of
     the last order, if a checkpoint has its result."""
-    claim, published = given["claim"], workspace.published(given["repository"])
+    url, claim, child = given["repository"], given["claim"], given["child"]
+    published = workspace.published(url)
     if published and workspace.is_at(published, claim):
         return []
-    stored = None
     if published:
-        stored = workspace.rebuild(
-            given["repository"], published, claim, files.data, store_at(files.root)
-        )
+        workspace.rebuild(url, published, claim)
+    elif child is None:
+        workspace.clone(url, given["commit"])
     else:
-        workspace.clone(given["repository"], given["commit"])
+        workspace.begin_from(url, child["parent"]["checkpoints"])
+    if child is not None:
+        _plant_parent(workspace, child["parent"], parent_of(files))
+    stored = workspace.restore(folder_of(files), store_at(files.root)) if published else None
     if given["state"] is not None:
         _plant(given, files)
         adopt(files, given["run"])
@@ -404,18 +488,27 @@ def _plant(given: Mapping[str, Any], files: RunFiles) -> None:
     """Write the files of the run as the workflow has it."""
     run = LoopState.from_dict(given["state"])
     request = request_from(given["request"])
-    kept = {
-        "run": run.run,
-        "loop": given["loop"],
-        "context": dict(run.context),
-        "version": __version__,
-    }
-    storage.create_start(files.root, files.name, kept)
-    services = Services(os.environ)
-    sealing = sealing_of(run, request, services)
+    storage.create_start(files, _start_of(given["loop"], run, given["start"]))
+    sealing = sealing_of(run, request, Services(os.environ))
     for record in given["records"]:
         from_record(record)
-    storage.plant(files.root, files.name, given["records"], run, sealing, "")
+    storage.plant(files, given["records"], run, sealing, "")
+
+
+def _plant_parent(workspace: RunClone, parent: Mapping[str, Any], files: RunFiles) -> None:
+    """Write the files of the run that has started this one."""
+    workspace.restore_base(files.data)
+    run = LoopState.from_dict(parent["state"])
+    storage.create_start(files, _start_of(parent["loop"], run, parent["start"]))
+    storage.plant(files, (), run, None, "")
+
+
+def _start_of(
+    loop: Mapping[str, Any], run: LoopState, more: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """Return what a run was started with, for its files."""
+    kept = {"run": run.run, "loop": loop, "context": dict(run.context), "version": __version__}
+    return kept | dict(more or {})
 
 
 def _end_alone() -> None:

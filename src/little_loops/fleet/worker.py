@@ -11,6 +11,7 @@ import asyncio
 import fcntl
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -26,11 +27,13 @@ from temporalio.exceptions import ApplicationError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from little_loops import __version__
+from little_loops.authoring.fields.kinds import LABEL, MOST_LABELS
 from little_loops.errors import UsageError
 from little_loops.fleet import names
 from little_loops.fleet.address import Address, connected
+from little_loops.fleet.scopes import ScopesWorkflow
 from little_loops.fleet.snapshots import store_at
-from little_loops.fleet.workflow import RunWorkflow
+from little_loops.fleet.workflow import ChildWorkflow, RunWorkflow
 from little_loops.fleet.workspace import is_served
 from little_loops.fsm.schema import FSMLoop
 from little_loops.fsm.state import Limits
@@ -38,6 +41,8 @@ from little_loops.records import NamedTuple
 from little_loops.system.detached import own_environment
 
 STICKY = timedelta(seconds=1)
+NOT_SAID: dict[str, Any] = {"child": None, "start": None}
+"""What workers of an earlier version do not say of a run."""
 LONGEST_LINE = 64 << 20
 MOST_ACTIVITIES = 1000
 NOT_OURS = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "LL_FLEET")
@@ -51,6 +56,7 @@ class WorkerOptions(NamedTuple):
     max_actions: int = 4
     heartbeat_s: float = 30.0
     skip_permissions: bool = False
+    labels: tuple[str, ...] = ()
 
 
 class SeatEnded(Exception):
@@ -145,7 +151,7 @@ class Activities:
             await self._drop(run)
             seat = await Seat.open(spec["claim"], self._options.heartbeat_s, self._environ)
             try:
-                answer = await seat.ask({**spec, **self._given(spec)})
+                answer = await seat.ask({**NOT_SAID, **spec, **self._given(spec)})
                 if "prepared" not in answer:
                     await seat.close()
                     return self._cannot(answer)
@@ -162,8 +168,7 @@ class Activities:
         self._seats[run] = seat
         return {
             "checkpoint": answer["prepared"],
-            "run": first["run"],
-            "happenings": first["happenings"],
+            **first,
         }
 
     def _cannot(self, answer: Mapping[str, Any]) -> dict[str, Any]:
@@ -178,7 +183,8 @@ class Activities:
     def _given(self, spec: Mapping[str, Any]) -> dict[str, Any]:
         """Return what the process of a run needs besides."""
         folder = self._folder(spec["run"])
-        loop = FSMLoop.from_dict(spec["loop"])
+        child = spec.get("child")
+        loop = FSMLoop.from_dict(child["parent"]["loop"] if child else spec["loop"])
         request = {
             "root": _root(folder, spec["prefix"]),
             "name": spec["name"],
@@ -272,7 +278,8 @@ async def serve(
     still writes to its workspace.
     """
     name, lock = own_name(options.folder)
-    identity = f"{name} (ll-loop {__version__})"
+    about = "; ".join(filter(None, (f"ll-loop {__version__}", ", ".join(options.labels))))
+    identity = f"{name} ({about})"
     activities = Activities(name, options, environ)
     beat = timedelta(seconds=options.heartbeat_s / 3)
 
@@ -292,7 +299,7 @@ async def serve(
         Worker(
             client,
             task_queue=names.RUNS_QUEUE,
-            workflows=[RunWorkflow],
+            workflows=[RunWorkflow, ChildWorkflow, ScopesWorkflow],
             workflow_runner=UnsandboxedWorkflowRunner(),
             sticky_queue_schedule_to_start_timeout=STICKY,
             max_concurrent_workflow_task_polls=2,
@@ -300,7 +307,7 @@ async def serve(
         ),
         worker(names.private_queue(name), activities.prepare, activities.perform),
         worker(names.control_queue(name), activities.interrupt, activities.release),
-        worker(names.CLAIM_QUEUE, activities.claim),
+        *(worker(queue, activities.claim) for queue in names.claim_queues(options.labels)),
     ]
     async with AsyncExitStack() as stack:
         stack.callback(os.close, lock)
@@ -346,3 +353,15 @@ async def work(address: str, options: WorkerOptions) -> None:
 def patterns_of(words: Sequence[str]) -> tuple[str, ...]:
     """Return the patterns of `--repos`, which may be separated by commas."""
     return tuple(part for word in words for part in word.split(",") if part)
+
+
+def labels_of(words: Sequence[str]) -> tuple[str, ...]:
+    """Return the labels of `--labels`, which may be separated by commas. Raises `UsageError`."""
+    labels = tuple(dict.fromkeys(patterns_of(words)))
+    if wrong := [label for label in labels if re.fullmatch(LABEL, label) is None]:
+        raise UsageError(
+            f"`{wrong[0]}` is not a label", "use letters, digits, dots, dashes and underscores"
+        )
+    if len(labels) > MOST_LABELS:
+        raise UsageError(f"a worker can have at most {MOST_LABELS} labels")
+    return labels

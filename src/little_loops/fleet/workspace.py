@@ -13,6 +13,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from fnmatch import fnmatchcase
 
 from little_loops.fleet.git import WorkspaceError, git, restore
@@ -23,8 +24,8 @@ from little_loops.records import NamedTuple
 
 MAX_FILE_BYTES = 10 << 20
 NEVER_PUSHED = (".env*", "*.pem", "id_*")
-NOT_OF_THE_RUN = ("live.*", "bin", "mail")
-"""Files of the run that no other machine needs."""
+NOT_OF_THE_RUN = ("live.*", "bin", "mail", "run.pid")
+"""Files of the run that nobody else needs."""
 OWN_FILES = "\n/**/.loops/.gitignore\n/.loops/.gitignore\n"
 """Files that a run adds to a project that has none yet; tracked ones are not affected."""
 NOTE = ".checkpoint.json"
@@ -44,6 +45,7 @@ class Checkpoint(NamedTuple):
 
     `order` is the order whose result it has, None if it has none. `left_out` are files that are
     never pushed. `files` is the commit with the files of the run, `store` that with its snapshots.
+    `base` is the checkpoint of another run that this one began from, if that started it.
     """
 
     commit: str
@@ -53,6 +55,7 @@ class Checkpoint(NamedTuple):
     left_out: tuple[str, ...] = ()
     files: str | None = None
     store: str | None = None
+    base: str | None = None
 
 
 class ClonePlace(NamedTuple):
@@ -102,28 +105,52 @@ class RunClone:
         self._git("checkout", "-q", "-B", self._branch, commit)
         self._begin_index()
 
-    def rebuild(
-        self, url: str, checkpoint: str, claim: int, run_dir: str, store: str
-    ) -> dict[str, Any] | None:
-        """Replace the workspace by a new clone, with the files of a checkpoint, and those of the run in
-        `run_dir` and `store`. Return the result that is stored in it, if any.
-
-        Raises `LostClaim` if a later claim wrote it, `WorkspaceError`."""
+    def rebuild(self, url: str, checkpoint: str, claim: int) -> None:
+        """Replace the workspace by a new clone, with the files of a checkpoint. Raises `LostClaim` if
+        a later claim wrote it, `WorkspaceError`."""
         self._clone(url)
         self._git("fetch", "-q", "origin", checkpoint)
-        trailers = self._check_claim(checkpoint, claim)
-        head, files, kept = trailers["head"], trailers.get("files"), trailers.get("store")
+        said = self._check_claim(checkpoint, claim)
+        self._check_out(checkpoint, said["head"])
+        order = int(said["order"]) if "order" in said else None
+        tree = self._tree_of(checkpoint)
+        kept = (said.get("files"), said.get("store"), said.get("base"))
+        self._last = Checkpoint(checkpoint, tree, said["head"], order, (), *kept)
+
+    def begin_from(self, url: str, run: str) -> None:
+        """Replace the workspace by a new clone, with the files of the last checkpoint of another run.
+        Raises `WorkspaceError`."""
+        self._clone(url)
+        self._git("fetch", "-q", "origin", checkpoint_ref(run))
+        base = self._git("rev-parse", "FETCH_HEAD")
+        head = self._fields(base)["head"]
+        self._check_out(base, head)
+        self._last = Checkpoint("", self._tree_of(base), head, base=base)
+
+    def _check_out(self, checkpoint: str, head: str) -> None:
+        """Write the files of a checkpoint, on top of its commit."""
         self._git("checkout", "-q", "-B", self._branch, head)
         self._git("read-tree", "-u", "--reset", checkpoint)
         self._git("read-tree", head)
         self._begin_index()
-        order = int(trailers["order"]) if "order" in trailers else None
-        tree = self._git("rev-parse", f"{checkpoint}^{{tree}}")
-        self._last = Checkpoint(checkpoint, tree, head, order, (), files, kept)
-        for commit, folder in ((files, run_dir), (kept, store)):
+
+    def _tree_of(self, commit: str) -> str:
+        return self._git("rev-parse", f"{commit}^{{tree}}")
+
+    def restore(self, run_dir: str, store: str) -> dict[str, Any] | None:
+        """Write the files of the run, and its snapshots, as the last checkpoint has them. Return the
+        result that is stored in it, if any. Raises `WorkspaceError`."""
+        for commit, folder in ((self.last.files, run_dir), (self.last.store, store)):
             if commit is not None:
                 restore(self._own, self._environ, commit, folder)
-        return None if files is None else self._stored_result(files)
+        return None if self.last.files is None else self._stored_result(self.last.files)
+
+    def restore_base(self, run_dir: str) -> None:
+        """Write the files of the run that started this one, as they were then. Raises
+        `WorkspaceError`."""
+        assert self.last.base is not None, "another run has started this one"
+        if files := self._fields(self.last.base).get("files"):
+            restore(self._own, self._environ, files, run_dir)
 
     def _begin_index(self) -> None:
         """Keep an index for checkpoints, which is as the commit until now: what actions add to the
@@ -156,10 +183,8 @@ class RunClone:
         `LostClaim`."""
         before = self._last
         if before is None:
-            tree = self._git("rev-parse", "HEAD^{tree}")
-            self._write(Checkpoint("", tree, self._git("rev-parse", "HEAD")), "", claim)
-        else:
-            self._write(before, before.commit, claim)
+            before = Checkpoint("", self._tree_of("HEAD"), self._git("rev-parse", "HEAD"))
+        self._write(before, before.commit, claim)
 
     # ── checkpoints ────────────────────────────────────────────────────────────────────────────
 
@@ -189,15 +214,16 @@ class RunClone:
         files = self._commit_of("run", run_dir, result)
         # The snapshots have what was left out, too.
         kept = None if left_out else self._commit_of("store", store, {})
-        found = Checkpoint("", tree, head, order, left_out, files, kept)
+        found = Checkpoint("", tree, head, order, left_out, files, kept, self.last.base)
         return self._write(found, self.last.commit, claim)
 
     def _write(self, found: Checkpoint, expected: str, claim: int) -> Checkpoint:
         """Commit and push a checkpoint, if the last one is still the `expected` one."""
-        said = {"Order": found.order, "Files": found.files, "Store": found.store}
-        trailers = {"Run": self.place.run, "Claim": claim, "Head": found.head, **said}
+        kept = {"Files": found.files, "Store": found.store, "Base": found.base}
+        trailers = {"Run": self.place.run, "Claim": claim, "Head": found.head}
+        trailers |= {"Order": found.order, **kept}
         lines = [f"LL-{name}: {it}" for name, it in trailers.items() if it is not None]
-        parents = [each for each in (found.head, found.files, found.store) if each is not None]
+        parents = [each for each in (found.head, *kept.values()) if each is not None]
         words = [word for each in parents for word in ("-p", each)]
         message = "\n".join((f"Checkpoint of {self.place.loop}\n", *lines, ""))
         commit = self._git("commit-tree", found.tree, *words, stdin=message)
@@ -276,6 +302,35 @@ class RunClone:
         pairs = (line.removeprefix("LL-").split(": ", 1) for line in lines if ": " in line)
         return {name.lower(): value for name, value in pairs}
 
+    # ── runs that this one has started ─────────────────────────────────────────────────────────
+
+    def take_in(self, run: str, run_dir: str) -> None:
+        """Write what another run has changed since it began from a checkpoint of this one, and put its
+        own files into `run_dir`. A file that others have changed meanwhile is overwritten. Raises
+        `WorkspaceError`."""
+        self._git("fetch", "-q", "origin", checkpoint_ref(run))
+        commit = self._git("rev-parse", "FETCH_HEAD")
+        said = self._fields(commit)
+        base, head = said["base"], said["head"]
+        words = ("diff-tree", "-r", "-z", "--no-renames", "--name-only")
+        written = self._git(*words, "--diff-filter=d", base, commit)
+        for path in filter(None, self._git(*words, "--diff-filter=D", base, commit).split("\0")):
+            remove_file(self.place.clone, path)
+        use = {"GIT_INDEX_FILE": self._index("other")}
+        self._git("read-tree", "--reset", commit, more=use)
+        self._git("checkout-index", "-q", "-f", "-z", "--stdin", more=use, stdin=written)
+        before = self._fields(base)["head"]
+        if head != before and self._git("rev-parse", "HEAD") == before:
+            self._git("reset", "-q", head)
+        if "files" in said:
+            restore(self._own, self._environ, said["files"], run_dir)
+
+    def forget(self, run: str) -> None:
+        """Delete the checkpoints of another run, if they can be deleted: they only take up space."""
+        with suppress(WorkspaceError):
+            words = ("push", "-q", "--no-verify", "origin", "--delete", checkpoint_ref(run))
+            self._git(*words)
+
     # ── the end ────────────────────────────────────────────────────────────────────────────────
 
     def publish(self) -> str | None:
@@ -283,7 +338,7 @@ class RunClone:
         changed nothing."""
         last, commit = self.last, self.last.head
         start = self._git("rev-list", "--max-count=1", last.head, "--not", "--remotes=origin")
-        if last.tree == self._git("rev-parse", f"{last.head}^{{tree}}"):
+        if last.tree == self._tree_of(last.head):
             if not start:
                 return None
         else:
@@ -338,6 +393,24 @@ class RunClone:
     ) -> str:
         environ = {**self._environ, **(more or {}), "GIT_DIR": self._own}
         return git(cwd or self.place.clone, environ, *words, stdin=stdin)
+
+
+def remove_file(root: str, path: str) -> None:
+    """Remove a file, and the directories that are empty then. What only a link leads to stays."""
+    place = os.path.join(root, path)
+    folder = os.path.dirname(place)
+    if os.path.relpath(os.path.realpath(folder), os.path.realpath(root)) != (
+        os.path.dirname(path) or "."
+    ):
+        return
+    with suppress(OSError):
+        os.remove(place)
+    while folder != root:
+        try:
+            os.rmdir(folder)
+        except OSError:
+            return
+        folder = os.path.dirname(folder)
 
 
 def _globs(magic: str) -> Iterator[str]:

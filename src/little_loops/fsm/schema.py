@@ -322,6 +322,12 @@ class FleetWorkspace(NamedTuple):
     setup: str
 
 
+class RunsOn(NamedTuple):
+    """Which workers of a fleet may carry out a run: those that have all of these labels."""
+
+    labels: tuple[str, ...]
+
+
 class StateConfig(NamedTuple):
     """A state. `judge` is asked if its action passes; files have it as a condition.
 
@@ -377,6 +383,7 @@ class StateConfig(NamedTuple):
     limits: ChildLimits | None = None
     branches: Branches | None = None
     worktree: Worktree | None = None
+    runs_on: RunsOn | None = None
 
     def to_dict(self) -> dict[str, Any]:
         plain: dict[str, Any] = _plain(self)
@@ -446,6 +453,7 @@ class FSMLoop(NamedTuple):
     notify: tuple[Notify, ...] = ()
     worktree: Worktree | None = None
     workspace: FleetWorkspace | None = None
+    runs_on: RunsOn | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the loop in its native form, without defaults; `from_dict` reads it."""
@@ -479,6 +487,8 @@ class FSMLoop(NamedTuple):
             fields["worktree"] = _worktree(fields["worktree"])
         if "workspace" in fields:
             fields["workspace"] = FleetWorkspace(**fields["workspace"])
+        if "runs_on" in fields:
+            fields["runs_on"] = _runs_on(fields["runs_on"])
         return cls(**fields)
 
 
@@ -875,6 +885,10 @@ def _plain(value: Any) -> Any:
     return value  # a list is plain data already
 
 
+def _runs_on(data: Mapping[str, Any]) -> RunsOn:
+    return RunsOn(tuple(data["labels"]))
+
+
 _READ_FIELD: Final[Mapping[str, Callable[[Any], Any]]] = {
     "condition": condition_from_dict,
     "choices": tuple,
@@ -883,5 +897,6 @@ _READ_FIELD: Final[Mapping[str, Callable[[Any], Any]]] = {
     "before": _hook,
     "after": _hook,
     "worktree": _worktree,
+    "runs_on": _runs_on,
 }
 """How to read the fields of a state that are not plain data."""

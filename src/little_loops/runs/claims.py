@@ -521,7 +521,14 @@ class _Ticket(NamedTuple):
     holder: Holder
 
 
-class _OwnTicket:
+def wait_elsewhere(root: str, waiting: Holder) -> Ticket:
+    """Show a run as queued that waits somewhere else, until it leaves the queue or this process
+    ends."""
+    with make_folder(root, RUNNING) as folder, guarded(folder):
+        return _take_ticket(_ClaimContext(folder, root, True, ()), waiting)
+
+
+class Ticket:
     """A place in the queue, held like a claim: it disappears with its process."""
 
     def __init__(self, queue: Folder, number: int, descriptor: int) -> None:
@@ -546,7 +553,7 @@ def _ticket_name(number: int) -> str:
     return f"{number:012}"
 
 
-def _take_ticket(claims: _ClaimContext, wanted: Holder) -> _OwnTicket:
+def _take_ticket(claims: _ClaimContext, wanted: Holder) -> Ticket:
     """Lock and write a ticket with a number above all others; the guard must be held.
 
     Raises `StorageError` if it cannot be written.
@@ -558,7 +565,7 @@ def _take_ticket(claims: _ClaimContext, wanted: Holder) -> _OwnTicket:
         descriptor = queue.open(_ticket_name(number), os.O_RDWR | os.O_CREAT | os.O_EXCL)
         hold(descriptor)
         write_all(descriptor, to_bytes(wanted))
-        return _OwnTicket(queue, number, descriptor)
+        return Ticket(queue, number, descriptor)
     except BaseException as error:
         if descriptor is not None:
             os.close(descriptor)

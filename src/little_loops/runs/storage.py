@@ -25,9 +25,9 @@ from little_loops.fsm.state import FORMAT, LoopState
 from little_loops.light_modules import re
 from little_loops.light_typing import TYPE_CHECKING, Any
 from little_loops.records import NamedTuple
-from little_loops.runs.folders import event_log, folder_of, make_folder, make_folder_of
+from little_loops.runs.folders import event_log, folder_of, make_folder_of
 from little_loops.runs.journal import Journal, Record, Records, is_blank, line_of, tail
-from little_loops.runs.layout import DATA, EVENTS, LOG, RUN_JSON, RUNNING, STATE, RunFiles
+from little_loops.runs.layout import DATA, EVENTS, LOG, RUN_JSON, STATE, RunFiles
 from little_loops.runs.sealed import not_written_by, seal_of
 from little_loops.runs.state_file import (
     MAX_BYTES,
@@ -410,19 +410,18 @@ def create_in(
     return writer
 
 
-def create_start(root: str, name: str, start: Mapping[str, Any]) -> None:
+def create_start(files: RunFiles, start: Mapping[str, Any]) -> None:
     """Record what a run that is being made is started with; requires its claim.
 
     The run has no log and no snapshot yet (`plant`), so it is none for everyone else.
     """
-    with make_folder(root, RUNNING) as folder, folder.make(name + DATA) as data:
+    with make_folder_of(files) as folder, folder.make(files.base + DATA) as data:
         data.replace(RUN_JSON, start_bytes(start), f".tmp-{os.urandom(8).hex()}", sync=True)
         folder.sync()
 
 
 def plant(
-    root: str,
-    name: str,
+    files: RunFiles,
     records: Iterable[Record],
     run: LoopState,
     sealing: Sealing | None,
@@ -434,11 +433,12 @@ def plant(
     The log is put in place at once. If that is killed and done again, the result is the same.
     """
     log = b"".join(map(line_of, records))
-    with make_folder(root, RUNNING) as folder:
+    name = files.base
+    with make_folder_of(files) as folder:
         folder.replace(name + LOG, line.encode(), f".{name}.tmp-{os.urandom(8).hex()}")
         folder.replace(name + EVENTS, log, f".{name}.tmp-{os.urandom(8).hex()}", sync=True)
         stamp = folder.stamp(name + STATE)
-    writer = _writer(RunFiles(root, name), stamp, sealing)
+    writer = _writer(files, stamp, sealing)
     try:
         writer.save(run, sync=True)
     finally:

@@ -182,6 +182,8 @@ def worktree_lines(loop: FSMLoop, dot: str) -> Iterator[str]:
 
 def workspace_lines(loop: FSMLoop) -> Iterator[str]:
     """Yield the line about how workers of a fleet prepare a run of this loop, if the loop says."""
+    if loop.runs_on is not None:
+        yield f"fleet    labels: {', '.join(loop.runs_on.labels)}"
     if loop.workspace is not None:
         setup = visible(_first_line(loop.workspace.setup), newlines=False)
         yield f"fleet    setup: {setup}"

@@ -17,6 +17,10 @@ LOOP_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
 BRANCH_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}"
 STATE_NAME = r"[A-Za-z_][A-Za-z0-9_-]{0,99}"
 VARIABLE_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
+LABEL = r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}"
+"""A label of a worker of a fleet."""
+MOST_LABELS = 6
+"""How many labels a worker can have: it listens for each combination of them."""
 DURATION = (
     r"(?=[0-9])(?:[0-9]+(?:\.[0-9]+)?d)?(?:[0-9]+(?:\.[0-9]+)?h)?(?:[0-9]+(?:\.[0-9]+)?m)?"
     r"(?:[0-9]+(?:\.[0-9]+)?s)?"

@@ -84,6 +84,7 @@ from little_loops.authoring.fields.table import (
     OR_AGAIN,
     PARADIGM_TABLES,
     RETRY,
+    RUNS_ON,
     STATE,
     STEP,
     TASK,
@@ -150,6 +151,7 @@ def schema() -> Schema:
             "hooks": _record(HOOKS),
             "notify": _record(NOTIFY),
             "workspace": _record(WORKSPACE),
+            "runs_on": _record(RUNS_ON),
             **{
                 name: {"anyOf": [_kind(Flag()), _record(rows)]}
                 for name, rows in WORKTREE_TABLES.items()

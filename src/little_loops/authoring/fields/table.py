@@ -12,7 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from little_loops.authoring.fields.kinds import (
+    LABEL,
     LOOP_NAME,
+    MOST_LABELS,
     STATE_NAME,
     VARIABLE_NAME,
     ActionKind,
@@ -206,6 +208,13 @@ COMMON = (
         "{setup: npm ci}",
     ),
     Field(
+        "runs_on",
+        PartKind("runs_on"),
+        "which workers of a fleet may carry out the run; without a fleet, it does nothing",
+        None,
+        "{labels: [gpu]}",
+    ),
+    Field(
         "max_tokens",
         Whole(1, 10**15),
         "maximum number of tokens the run's agents may use",
@@ -359,6 +368,14 @@ _RUNS = (
         "{max_iterations: 5, max_cost_usd: 1}",
     ),
 )
+_RUNS_ON = Field(
+    "runs_on",
+    PartKind("runs_on"),
+    "which workers of a fleet may carry out that loop, or the branches; default: those of the loop"
+    " that is started, else those of this one",
+    None,
+    "{labels: [gpu]}",
+)
 _BRANCHES = (
     Field(
         "for_each",
@@ -425,6 +442,7 @@ STATE = table(
         "false",
         "{check: make test}",
     ),
+    _RUNS_ON,
     *_TRANSITIONS,
     *_STATE_SETTINGS[3:],
     *_ACTION_SETTINGS,
@@ -572,6 +590,18 @@ WORKSPACE = table(
         "a command to run before the first action on each machine that works on the run",
         None,
         "npm ci",
+        required=True,
+    ),
+)
+
+RUNS_ON = table(
+    "`runs_on`",
+    Field(
+        "labels",
+        ListOf(Name("a label", LABEL), 1, MOST_LABELS),
+        "labels that the worker must have, all of them: `ll-loop worker --labels`",
+        None,
+        "[gpu, linux]",
         required=True,
     ),
 )
@@ -1073,6 +1103,7 @@ PARTS: Mapping[str, Table] = {
     "limits": LIMITS,
     "notify": NOTIFY,
     "workspace": WORKSPACE,
+    "runs_on": RUNS_ON,
 }
 
 OTHER_WORDS = {

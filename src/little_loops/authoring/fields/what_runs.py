@@ -11,7 +11,7 @@ from little_loops.light_typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from little_loops.authoring.fields.reader import Reader
 
-_ONLY_WITH_LOOP = ("with", "limits", "worktree")
+_ONLY_WITH_LOOP = ("with", "limits", "worktree", "runs_on")
 _OF_ACTION = (
     *("action", "action_type", "context", "env", "cwd", "shell"),
     *("kill_grace", "idle_timeout", "host", "fallback", "fallback_on"),
