@@ -116,6 +116,25 @@ def test_a_judge_is_not_asked(action, code, said, project):
     assert (done.returncode, done.stderr) == (code, said)
 
 
+@pytest.mark.parametrize(
+    ("bugs", "code", "sign"),
+    [pytest.param("3", 1, "✗", id="fail"), pytest.param("0", 0, "✓", id="pass")],
+)
+def test_a_step_is_judged_by_the_condition_of_its_loop(bugs, code, sign, project):
+    project.loop(
+        "steps",
+        """\
+        paradigm: imperative
+        steps: [{name: count, action: cat bugs}, "true"]
+        until: {type: output_numeric, source: count, operator: eq, target: 0}
+        """,
+    )
+    (project.root / "bugs").write_text(f"{bugs}\n")
+    done = project.ll("check", "steps")
+    assert (done.returncode, done.stderr) == (code, "")
+    assert done.stdout.startswith(f"{sign} count: cat bugs\n")
+
+
 def test_a_loop_without_a_check_is_refused(project):
     project.loop("native", NATIVE.format(action="make").replace(", check: true", ""))
     done = project.ll("check", "native")

@@ -97,7 +97,7 @@ def test_a_spent_budget_pauses_the_run_until_somebody_decides(fixing: Project) -
     done = fixing.ll("run", "fix", env=env)
     assert done.returncode == 4
     assert done.stdout.splitlines()[-1].startswith(
-        "Loop paused: $19.00 of $20 a day is already spent or reserved, and the next turn may cost $2.00 ("
+        "Loop paused: $19.00 of $20 per day is already spent or reserved, and the next turn may cost $2.00 ("
     )
     assert not (fixing.home / "calls").exists()
     state = fixing.state("fix")
@@ -135,7 +135,7 @@ def test_a_project_lowers_the_budget_for_its_own_turns(fixing: Project) -> None:
     spend(fixing, 1.75, name=str(fixing.root))
     done = fixing.ll("run", "fix", env=env)
     assert done.returncode == 4
-    assert "$1.75 of $2 a day in this project is already spent or reserved" in done.stdout
+    assert "$1.75 of $2 per day in this project is already spent or reserved" in done.stdout
 
 
 def test_a_turn_that_is_ended_at_its_limit_is_no_error(fixing: Project) -> None:
@@ -292,7 +292,7 @@ def test_a_session_does_not_start_without_money(porting: Project) -> None:
     done = porting.ll("run", "port", env=env)
     assert done.returncode == 4
     assert done.stdout.splitlines()[-1].startswith(
-        "Loop paused: $1.90 of $2 a day is already spent or reserved, and the next turn may cost $0.25 ("
+        "Loop paused: $1.90 of $2 per day is already spent or reserved, and the next turn may cost $0.25 ("
     )
     state = porting.state("port")
     assert (state["status"], state["reason"]) == ("needs_review", "budget")

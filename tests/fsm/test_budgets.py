@@ -139,7 +139,8 @@ def test_a_turn_that_fits(lines) -> None:
 
 def test_a_spent_day_pauses() -> None:
     assert asked(DAY_OF_5, spent(4.5)) == Deny(
-        "budget", "$4.50 of $5 a day is already spent or reserved, and the next turn may cost $1.00"
+        "budget",
+        "$4.50 of $5 per day is already spent or reserved, and the next turn may cost $1.00",
     )
 
 
@@ -158,7 +159,7 @@ def test_a_spent_week_counts_other_days_too() -> None:
     answer = asked(Budget(day=5.0, week=8.0, turn=1.0), spent(7.5, NOW - 40 * HOUR))
     assert answer == Deny(
         "budget",
-        "$7.50 of $8 a week is already spent or reserved, and the next turn may cost $1.00",
+        "$7.50 of $8 per week is already spent or reserved, and the next turn may cost $1.00",
     )
 
 
@@ -178,14 +179,14 @@ def test_a_project_is_named() -> None:
     answer = decide(limits, None, CALENDAR, ())
     assert isinstance(answer, Deny)
     assert answer.reason.startswith(
-        "$5.00 of $5 a day in this project is already spent or reserved"
+        "$5.00 of $5 per day in this project is already spent or reserved"
     )
 
 
 def test_turns_that_have_not_ended_are_waited_for() -> None:
     lines: list[Line] = [spent(3.0), reserved(1.5)]
     assert asked(DAY_OF_5, *lines, live=["s/9/1"]) == WaitForTurns(
-        "$4.50 of $5 a day is already spent or reserved, and the next turn may cost $1.00; "
+        "$4.50 of $5 per day is already spent or reserved, and the next turn may cost $1.00; "
         "$1.50 is reserved for turns that have not ended"
     )
 

@@ -105,3 +105,48 @@ def test_a_check_alone_leads_nowhere_else():
     loop = FSMLoop.from_dict({"name": "l", "initial": "check", "states": states})
     alone = check_machine(loop, ("check",)).states["check"]
     assert [getattr(alone, name) for name in others] == [None] * len(others)
+
+
+def stored_then_judged() -> FSMLoop:
+    states = {
+        "count": {"action": "cat bugs", "check": True, "capture_exit": True, "next": "pause"},
+        "pause": {"action": "sleep 0", "next": "evaluate"},
+        "evaluate": {
+            "condition": {"type": "output_numeric", "source": "count", "target": 0},
+            "on_pass": "done",
+            "on_fail": "count",
+        },
+        "done": {"terminal": True},
+    }
+    return FSMLoop.from_dict({"name": "l", "initial": "count", "states": states})
+
+
+def test_a_check_whose_result_is_stored_is_judged_by_the_state_that_judges_it():
+    states = check_machine(stored_then_judged(), ("count",)).to_dict()["states"]
+    assert states["count"] == {
+        "action": "cat bugs",
+        "check": True,
+        "capture_exit": True,
+        "next": "count, judged",
+    }
+    assert states["count, judged"] == {
+        "condition": {"type": "output_numeric", "source": "count", "target": 0},
+        "on_pass": "all passed",
+        "on_fail": "not passed",
+        "on_progress": "not passed",
+        "on_stall": "not passed",
+    }
+
+
+@pytest.mark.parametrize(
+    "evaluate",
+    [
+        pytest.param(StateConfig("sleep 0", next="pause"), id="a circle"),
+        pytest.param(StateConfig(terminal=True), id="the end"),
+        pytest.param(StateConfig("sleep 0", on_pass="done"), id="another check"),
+    ],
+)
+def test_a_stored_result_that_no_state_judges_counts_by_itself(evaluate):
+    loop = stored_then_judged()
+    loop = loop._replace(states={**loop.states, "evaluate": evaluate})
+    assert "count, judged" not in check_machine(loop, ("count",)).states

@@ -246,8 +246,8 @@ def test_a_state_that_needs_a_masked_value(tmp_path):
     assert done.stderr == (
         "error: `needs` cannot be resumed in state `use`: it needs values that were masked when the"
         " run was exported: `${captured.login.output}`\n"
-        "   = help: `--context NAME=VALUE` sets a context variable again; `--from STATE` continues"
-        " from another state\n"
+        "   = help: use `--context NAME=VALUE` to set a context variable again, or `--from STATE` to"
+        " continue from another state\n"
     )
     late = there.ll("resume", "needs", "--definition", "original")
     assert late.returncode == 1

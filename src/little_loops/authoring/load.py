@@ -106,7 +106,7 @@ def define(
     reader.problems.extend(problems)
     if not isinstance(root, Map):
         message = "a loop file must be a mapping of fields, such as `name: …` and `states: …`"
-        reader.report("LL013", message, root.mark, "`ll-loop init` creates a first loop")
+        reader.report("LL013", message, root.mark, "run `ll-loop init` to create one")
         return Definition(None, _in_order(reader.problems), Places(source, None))
     read = _compile(root, reader, stem)
     if read.loop is not None:
@@ -295,7 +295,7 @@ def _in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
 
 def _empty(source: Source) -> Problem:
     place = source.place(Mark(0, 0, 1))
-    return Problem("LL004", "the file is empty", place, "`ll-loop init` creates a first loop")
+    return Problem("LL004", "the file is empty", place, "run `ll-loop init` to create one")
 
 
 def _too_large(data: Any) -> Problem | None:

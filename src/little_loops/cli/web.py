@@ -32,7 +32,10 @@ class WebArgs(
     ],
 ):
     projects: Sequence[str] = operand(
-        "a project's directory; default: this one", metavar="PROJECT", many=True, optional=True
+        "a project directory; default: the current project",
+        metavar="PROJECT",
+        many=True,
+        optional=True,
     )
     port: int = value(
         "port to listen on; default: any free port", convert=whole, metavar="N", default=0

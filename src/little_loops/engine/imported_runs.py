@@ -57,8 +57,8 @@ def check_imported(
         raise UsageError(
             f"`{name}` cannot be resumed in state `{state}`: it needs values that were masked when"
             f" the run was exported: {_listed(needed)}",
-            "`--context NAME=VALUE` sets a context variable again; `--from STATE` continues from"
-            " another state",
+            "use `--context NAME=VALUE` to set a context variable again, or `--from STATE` to continue"
+            " from another state",
         )
 
 

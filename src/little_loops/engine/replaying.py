@@ -419,7 +419,8 @@ class ReplayWorld:
                 raise NoAnswer("the recording does not say what git would have done")
 
     def _without_effect(self, command: Wait | EndLeftovers | Admit | LookUpLimits) -> Happening:
-        """Return the answer to a command that has no effect in a replay."""
+        """Return the answer to a command that has no effect outside the machine; a wait moves the
+        clock of the replay on."""
         match command:
             case Wait():
                 return WaitOver(self._pass_left(command))

@@ -234,7 +234,9 @@ def base_commit(git: Git, project: str, from_: str, branch: str | None, run: Loo
         return merging.working_tree_commit(git, project, message)
     if commit is None:
         find_repository(git, project)  # if git refuses to work here, that is the reason
-        raise StoreError(f"`from`: there is no commit `{from_}`", "name a commit or a branch")
+        raise StoreError(
+            f"`from`: there is no commit `{from_}`", "specify an existing commit or branch"
+        )
     return commit
 
 

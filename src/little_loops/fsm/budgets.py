@@ -220,7 +220,7 @@ def _fits(
     committed_usd = cost_usd + sum(each.usd for each in reserved)
     if committed_usd + usd <= period.limit_usd + ROUNDING_USD:
         return None
-    shown = f"${committed_usd:.2f} of ${period.limit_usd:g} a {period.noun}{period.limited.whose}"
+    shown = f"${committed_usd:.2f} of ${period.limit_usd:g} per {period.noun}{period.limited.whose}"
     reason = f"{shown} is already spent or reserved, and the next turn may cost ${usd:.2f}"
     open_usd = _returnable_usd(reserved, live, enclosing)
     if open_usd and committed_usd - open_usd + usd <= period.limit_usd + ROUNDING_USD:

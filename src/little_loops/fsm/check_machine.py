@@ -46,11 +46,11 @@ def _is_shells(loop: FSMLoop, state: StateConfig) -> bool:
 
 def check_machine(loop: FSMLoop, checks: tuple[str, ...]) -> FSMLoop:
     """Return a machine that runs these checks in order, once each and without evidence, and fails
-    at the first that does not pass. `checks` must not be empty."""
-    targets = (*checks[1:], ALL_PASSED)
-    states = {
-        name: _with_pass_to(loop.states[name], to) for name, to in zip(checks, targets, strict=True)
-    }
+    at the first that does not pass. A check whose result is only stored is judged by the state that
+    judges it in the loop. `checks` must not be empty."""
+    states: dict[str, StateConfig] = {}
+    for name, to in zip(checks, (*checks[1:], ALL_PASSED), strict=True):
+        states |= _with_its_judge(loop, name, to)
     states[ALL_PASSED] = StateConfig(terminal=True, outcome="success")
     states[NOT_PASSED] = StateConfig(terminal=True, outcome="failure")
     return loop._replace(
@@ -62,6 +62,32 @@ def check_machine(loop: FSMLoop, checks: tuple[str, ...]) -> FSMLoop:
         on_timeout=None,
         evidence=Evidence(enabled=False),
     )
+
+
+def _with_its_judge(loop: FSMLoop, name: str, target: str) -> dict[str, StateConfig]:
+    """Return the states that run and judge a check, with its pass leading to `target`."""
+    judge = _judging_state(loop, name)
+    if judge is None:
+        return {name: _with_pass_to(loop.states[name], target)}
+    judging = f"{name}, judged"
+    stored = _with_pass_to(loop.states[name], judging)._replace(
+        capture_exit=True, next=judging, on_pass=None, on_fail=None, on_progress=None, on_stall=None
+    )
+    return {name: stored, judging: _with_pass_to(loop.states[judge], target)}
+
+
+def _judging_state(loop: FSMLoop, name: str) -> str | None:
+    """Return the next state without an action, if the result of a check is only stored; None if the
+    check judges itself."""
+    at = loop.states[name].next if loop.states[name].capture_exit else None
+    seen: set[str] = set()
+    while at in loop.states and at not in seen:
+        state = loop.states[at]
+        if state.action is None:
+            return None if state.terminal else at
+        seen.add(at)
+        at = state.next
+    return None
 
 
 def decided_by(loop: FSMLoop) -> tuple[Any, ...]:

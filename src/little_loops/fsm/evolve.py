@@ -541,8 +541,9 @@ def _cost(run: LoopState, event: Cost) -> LoopState:
 
 
 def _forked(run: LoopState, event: Forked, entry: Entry) -> LoopState:
-    """Begin a new run with the state of another one. It has not run itself, and a resume starts it,
-    with a fresh session."""
+    """Turn the state of another run, which the copied events gave, into that of the new one: counts,
+    costs and results stay. The new run has not run itself; a resume starts it, with a fresh
+    session."""
     return run._replace(
         status="interrupted",
         reason=FORK,

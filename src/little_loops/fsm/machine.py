@@ -303,7 +303,9 @@ def _note_retry_wait(builder: StepBuilder) -> None:
 
 
 def _enter(builder: StepBuilder, *, at_limit: bool = False) -> Command:
-    """Enter the state that the run is moving to, unless a limit or a missing proof prevents it."""
+    """Enter the state that the run is moving to, unless its time, cost or tokens, a missing proof, or
+    a change that has to be undone first prevents it. With `at_limit`, no iteration is left, and the
+    state only judges the last change (see `last_check`)."""
     run, move = builder.run, builder.run.move
     assert move is not None, "a run between states has a next state"
     if (ending := exceeded(builder.loop, run, builder.at, move.target)) is not None:

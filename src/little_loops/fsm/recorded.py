@@ -376,7 +376,8 @@ class Recording:
         return ChildOutcome(CRASHED, "crash", **used._asdict())
 
     def _worktree(self, command: WorktreeCommand) -> Happening:
-        """Return what git did for a worktree or for merging."""
+        """Return what git did for a worktree or for merging, or why it failed, or the stop that came
+        instead. Raises `Unexpected`."""
         at = self.at
         if isinstance(command, PrepareWorktree | FindBase):
             return self._worktree_begun(command)
@@ -584,7 +585,8 @@ class Recording:
         )
 
     def _store_failure(self) -> StoreFailed | None:
-        """Return why the store failed, if the run ended with that."""
+        """Return why the store failed, if that came instead of the answer, so that only the end of the
+        run follows; else None."""
         for event in self.ahead():
             match event:
                 case LoopError(reason="storage", error=error):

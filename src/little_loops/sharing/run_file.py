@@ -199,7 +199,8 @@ def read_manifest(data: bytes) -> Manifest:
 
 
 def _check_ids(manifest: Manifest) -> None:
-    """Raise `WrongRunFile` if an id or a hash, which may become part of a path, is not one."""
+    """Raise `WrongRunFile` if an id or a hash, which may become part of a path, is malformed, or if a
+    run or a tree is listed twice."""
     trees = manifest.trees or Snapshots(())
     ids = (*trees.all_ids, *(one.id for one in trees.missing))
     hashes = [*(one.sha256 for one in manifest.entries), *(one.sha256 for one in trees.missing)]

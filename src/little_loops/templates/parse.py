@@ -24,7 +24,7 @@ from little_loops.records import NamedTuple
 NAMESPACES = ("context", "captured", "prev", "state", "loop", "branch", "env")
 MODIFIERS = ("int", "number", "raw", "q", "words")
 NUMBERS = ("int", "number")
-"""Modifiers that check a value when it is used, which makes it inert."""
+"""Modifiers that check a value when it is used; a value that passes is inert."""
 NUMBER_NAMES = {"int": "a whole number", "number": "a number"}
 
 SLASH_COMMAND = r"/[\w-]+(:[\w-]+)*(\s|$)"

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from little_loops.web.site import Project
 
 FAILURE_WITHIN = 30
-"""How many of the last events can come after the action that failed."""
+"""How many of the last events to search for the action that failed."""
 LONGEST_LINE = 200
 MOST_VALUES = 20
 NOT_RESUMED = "the answer is stored, but the run has not continued yet; resume it"

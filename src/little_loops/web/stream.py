@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 PING_S = 15.0
 ALIVE_S = 2.0
-"""How often a live run is checked, because a killed process changes no file."""
+"""How often to check that a live run is still alive: a process that is killed changes no file."""
 TOGETHER_S = 0.05
 """Changes within this time are reported together."""
 EVENTS_AT_ONCE = 1000

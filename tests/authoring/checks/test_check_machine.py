@@ -136,7 +136,7 @@ SKELETON = [
         """,
         """
         error[LL204] 3:39 on_maintain
-          `on_maintain` is set on state `check`, where no cycle ends
+          `on_maintain` is set on state `check`, which does not end a cycle
           help: move it to the terminal state that ends a cycle
         error[LL205] 3:59 outcome
           `outcome` is set on state `check`, which is not terminal

@@ -103,7 +103,7 @@ def check_endings(of: Inspection) -> Iterator[Problem]:
         if state.on_maintain is not None:
             yield of.error(
                 "LL204",
-                f"`on_maintain` is set on state `{name}`, where no cycle ends",
+                f"`on_maintain` is set on state `{name}`, which does not end a cycle",
                 *("states", name, "on_maintain"),
                 help="move it to the terminal state that ends a cycle",
                 part="key",

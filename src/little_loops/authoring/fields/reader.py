@@ -303,7 +303,7 @@ class Reader:
         machine = [f"`{each}`" for each in ("initial", "states") if each in keys]
         if machine:
             message = f"`{name}` of paradigm `{paradigm}` cannot be combined with {machine[-1]}"
-            help = f"remove {' and '.join(machine)} to have it compiled, or remove `{name}`"
+            help = f"remove {' and '.join(machine)} to let the paradigm write the states, or remove `{name}`"
         else:
             message = f"`{name}` belongs to paradigm `{paradigm}`, not to `fsm`"
             help = f"change the paradigm to `{paradigm}`, or remove `{name}`"

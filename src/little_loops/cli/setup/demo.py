@@ -57,7 +57,7 @@ class DemoArgs(
     verb="demo",
     summary="Watch a loop fix a small project, pause and continue.\n"
     "Needs no agent and no network, and leaves nothing behind.",
-    examples=[("ll-loop demo", "takes about a minute to read")],
+    examples=[("ll-loop demo", "takes about a minute")],
 ):
     no_wait: bool = flag("do not pause between the steps")
 
