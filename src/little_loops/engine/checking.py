@@ -230,8 +230,8 @@ class CheckWorld:
             case ConditionEval(reason=reason):
                 self._update(reason=reason)
             case TransitionTaken(to=to):
-                state = self.machine.states[to]
-                if state.terminal or state.action is not None:  # else it is judged there
+                after = self.machine.states[to]
+                if after.terminal or after.action is not None:  # else it is judged there
                     self._update(verdict="fail" if to == NOT_PASSED else "pass")
             case LoopError(error=error, reason=why) if why != "terminal":
                 self._update(reason=error)

@@ -81,7 +81,7 @@ def _judging_state(loop: FSMLoop, name: str) -> str | None:
     check judges itself."""
     at = loop.states[name].next if loop.states[name].capture_exit else None
     seen: set[str] = set()
-    while at in loop.states and at not in seen:
+    while at is not None and at in loop.states and at not in seen:
         state = loop.states[at]
         if state.action is None:
             return None if state.terminal else at
