@@ -55,14 +55,11 @@ def _by_file(diff: str) -> list[str]:
 
 def _largest_share(lengths: Sequence[int], most: int) -> int:
     """Return the largest length to which all must be cut, so that together they are not longer than
-    `most`."""
-    left, share = most, 0
-    for done, length in enumerate(sorted(lengths)):
-        share = left // (len(lengths) - done)
-        if length > share:
-            break
-        left -= length
-    return share
+    `most`, which they are now."""
+    left, longer = most, sorted(lengths, reverse=True)
+    while longer[-1] <= left // len(longer):
+        left -= longer.pop()
+    return left // len(longer)
 
 
 def _path(change: str) -> str:
