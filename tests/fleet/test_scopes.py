@@ -12,7 +12,7 @@ import pytest
 from little_loops.fleet.address import connected
 from little_loops.fleet.names import scopes_workflow_id, workflow_id
 from little_loops.fleet.refusals import why_not
-from little_loops.fleet.scopes import ScopeQueue, Ticket, scope_in_repository
+from little_loops.fleet.scopes import ScopeQueue, ScopeRequest, scope_in_repository
 from little_loops.fsm.schema import FSMLoop, StateConfig
 from tests.contract.suite import effects
 from tests.fleet.case import Case
@@ -139,8 +139,8 @@ def test_the_scope_of_a_run_whose_worker_is_gone_for_good_is_free(begin: Callabl
     assert effects(case.project)[1:] == ["second-begins", "second-ends", "slow-begins", "slow-ends"]
 
 
-def ticket(name: str, *scope: str) -> Ticket:
-    return Ticket(name, name, name, scope)
+def ticket(name: str, *scope: str) -> ScopeRequest:
+    return ScopeRequest(name, name, name, scope)
 
 
 def test_scopes_are_handed_out_in_the_order_of_the_questions():

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from little_loops.web.endpoints import MORE_TRIES, looked_for
-from little_loops.web.errors import UnknownLoop, not_found
+from little_loops.web.errors import LoopNotRecorded, not_found
 from tests.project import Project, until
 from tests.receipts.kept_run import KeptProject
 from tests.web.served import Served, serving
@@ -118,7 +118,7 @@ def test_what_a_whole_run_changed(tmp_path):
 
 @pytest.mark.parametrize(
     "error",
-    [not_found("unknown_run", "there is no such run"), UnknownLoop("fix")],
+    [not_found("unknown_run", "there is no such run"), LoopNotRecorded("fix")],
     ids=["run", "loop"],
 )
 def test_what_is_not_there_while_a_run_moves_to_the_history_is_looked_for_again(error):

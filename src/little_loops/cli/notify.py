@@ -24,7 +24,7 @@ class NotifyArgs(
     summary="Show who is notified when your runs wait, fail or complete.",
     examples=[
         ("ll-loop notify", "who your config file notifies"),
-        ("ll-loop notify fix-types --test", "send a test to them, and to those named in the loop"),
+        ("ll-loop notify fix-types --test", "send a test to them and the ones in the loop"),
     ],
 ):
     loop: str | None = operand("a loop's name or file", optional=True)

@@ -24,7 +24,7 @@ class RestoreArgs(
     "The current version is first stored in the run's snapshots.",
     examples=[
         ("ll-loop restore fix-tests tests/test_a.py", "from before the run"),
-        ("ll-loop restore fix-tests tests/test_a.py --step 4", "as it was after step 4"),
+        ("ll-loop restore fix-tests tests/test_a.py --step 4", "as of step 4"),
         (
             "ll-loop restore fix-tests tests/test_a.py --tree 29fad7",
             "as the run printed it",

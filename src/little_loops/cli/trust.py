@@ -31,7 +31,7 @@ class TrustArgs(
     examples=[
         ("ll-loop trust", "all loops here, as they are now"),
         ("ll-loop trust fix-types", "the actions of one loop"),
-        ("ll-loop trust fix-types --while-editing", "any action in it, while you are editing it"),
+        ("ll-loop trust fix-types --while-editing", "any action in it, while you edit it"),
         ("ll-loop trust --list", "what you have agreed to"),
         ("ll-loop trust --revoke", "revoke all of it"),
     ],

@@ -29,7 +29,7 @@ IDLE = timedelta(seconds=30)
 """How long the workflow stays when nobody holds or wants a scope."""
 
 
-class Ticket(NamedTuple):
+class ScopeRequest(NamedTuple):
     """A run that holds a scope or waits for it. `workflow` is that of the run, `ticket` tells its
     sessions apart."""
 
@@ -47,11 +47,13 @@ def scope_in_repository(prefix: str, scope: Iterable[str]) -> tuple[str, ...]:
 class ScopeQueue:
     """Who holds a scope, and who waits, in the order in which they asked."""
 
-    def __init__(self, holders: Iterable[Ticket] = (), waiting: Iterable[Ticket] = ()) -> None:
+    def __init__(
+        self, holders: Iterable[ScopeRequest] = (), waiting: Iterable[ScopeRequest] = ()
+    ) -> None:
         self.holders = list(holders)
         self.waiting = list(waiting)
 
-    def ask(self, wanted: Ticket) -> None:
+    def ask(self, wanted: ScopeRequest) -> None:
         """Put a run at the end of the queue, unless it is there or holds the scope. What it had in
         an earlier session is over."""
         if wanted not in (*self.holders, *self.waiting):
@@ -61,20 +63,20 @@ class ScopeQueue:
     def drop(self, workflow_id: str, ticket: str | None = None) -> None:
         """Remove a run, or only what it had with this ticket."""
 
-        def stays(each: Ticket) -> bool:
+        def stays(each: ScopeRequest) -> bool:
             return each.workflow != workflow_id or ticket not in (None, each.ticket)
 
         self.holders = [each for each in self.holders if stays(each)]
         self.waiting = [each for each in self.waiting if stays(each)]
 
-    def blocker(self, wanted: Ticket) -> Ticket | None:
+    def blocker(self, wanted: ScopeRequest) -> ScopeRequest | None:
         """Return the run that this one waits for: one that holds its scope, else one that came
         before it."""
         earlier = self.waiting[: self.waiting.index(wanted)]
         found = (each for each in (*self.holders, *earlier) if overlaps(wanted.scope, each.scope))
         return next(found, None)
 
-    def grant(self) -> list[Ticket]:
+    def grant(self) -> list[ScopeRequest]:
         """Hand out what is free, and return who got it."""
         granted = []
         for each in list(self.waiting):
@@ -152,7 +154,7 @@ class ScopesWorkflow:
         for each in list(self.queue.holders):
             await self._tell(each, names.SCOPE_HELD)
 
-    async def _tell(self, to: Ticket, signal: str, *about: str) -> None:
+    async def _tell(self, to: ScopeRequest, signal: str, *about: str) -> None:
         """Send a signal to a run; drop it if it is gone."""
         try:
             await workflow.get_external_workflow_handle(to.workflow).signal(signal, args=about)
@@ -167,10 +169,10 @@ class ScopesWorkflow:
         }
 
 
-def _ticket(data: Mapping[str, Any]) -> Ticket:
-    return Ticket(data["ticket"], data["workflow"], data["name"], tuple(data["scope"]))
+def _ticket(data: Mapping[str, Any]) -> ScopeRequest:
+    return ScopeRequest(data["ticket"], data["workflow"], data["name"], tuple(data["scope"]))
 
 
-def _words(holder: Ticket) -> str:
+def _words(holder: ScopeRequest) -> str:
     """Return whom a run waits for, in words."""
     return f"`{holder.name}`, whose scope overlaps ({', '.join(holder.scope)})"

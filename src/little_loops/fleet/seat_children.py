@@ -36,7 +36,7 @@ from little_loops.runs.layout import RunFiles, child_folder
 from little_loops.runs.stored_run import StoredRun, read_stored
 
 
-class CannotStart(LittleLoopsError):
+class ChildRefused(LittleLoopsError):
     """A run that another one wants to start cannot be given what it needs."""
 
 
@@ -92,11 +92,11 @@ def _writer(stored: StoredRun) -> storage.RunWriter:
 def _spec(
     world: LocalWorld, run: LoopState, given: Mapping[str, Any], files: RunFiles
 ) -> ChildSpec:
-    """Return what the run is to do. Raises `CannotStart`."""
+    """Return what the run is to do. Raises `ChildRefused`."""
     child = given["child"]
     inputs = world.children.inputs(run, child["state"], child["name"])
     if isinstance(inputs, str):
-        raise CannotStart(inputs)
+        raise ChildRefused(inputs)
     return ChildSpec(
         run,
         child["state"],

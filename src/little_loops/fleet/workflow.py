@@ -29,7 +29,7 @@ from temporalio.exceptions import (
 
 from little_loops.fleet import names
 from little_loops.fleet.child_workflows import ChildWorkflows, labels_of_child
-from little_loops.fleet.scopes import Ticket, scope_in_repository
+from little_loops.fleet.scopes import ScopeRequest, scope_in_repository
 from little_loops.fsm.codec import (
     decode_happening,
     encode_happening,
@@ -348,7 +348,7 @@ class RunWorkflow:
             return
         self.ticket = str(workflow.uuid4())
         scope = scope_in_repository(self.given["prefix"], self.loop.scope)
-        about = Ticket(self.ticket, workflow.info().workflow_id, self.given["name"], scope)
+        about = ScopeRequest(self.ticket, workflow.info().workflow_id, self.given["name"], scope)
         self.waits_for = "its turn"
         await self._ask_for_scope(about._asdict())
         await workflow.wait_condition(lambda: self.has_scope or self.signal is not None)

@@ -50,7 +50,11 @@ def _shortened(text: str) -> str:
 
 
 def _is_prompt(action: Action) -> bool:
-    return isinstance(action, Agent) and not action.is_slash
+    match action:
+        case Agent(is_slash=is_slash):
+            return not is_slash
+        case _:
+            return False
 
 
 def shown_action(event: ActionStart) -> str:

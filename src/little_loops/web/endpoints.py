@@ -16,7 +16,7 @@ from starlette.routing import Route
 from little_loops.errors import LittleLoopsError, StorageError
 from little_loops.light_typing import TYPE_CHECKING, Any, TypeVar
 from little_loops.system.files import to_json
-from little_loops.web.errors import ApiError, UnknownLoop, bad_request
+from little_loops.web.errors import ApiError, LoopNotRecorded, bad_request
 from little_loops.web.questions import Answer, Download, Handler, Query
 from little_loops.web.security import MAX_BODY, too_large
 
@@ -59,7 +59,7 @@ def looked_for(ask: Callable[[], T]) -> T:
     for _ in range(MORE_TRIES):
         try:
             return ask()
-        except UnknownLoop:
+        except LoopNotRecorded:
             pass
         except ApiError as error:
             if error.status != NOT_FOUND:

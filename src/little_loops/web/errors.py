@@ -34,7 +34,7 @@ def not_found(code: str, message: str, help: str | None = None) -> ApiError:
     return ApiError(404, code, message, help)
 
 
-class UnknownLoop(LittleLoopsError):
+class LoopNotRecorded(LittleLoopsError):
     """The files of a run do not say which loop it ran: they are damaged, or are moving just now."""
 
     def __init__(self, name: str) -> None:

@@ -33,7 +33,7 @@ from little_loops.templates.splice import as_text
 from little_loops.terminal.markdown_report import markdown_report
 from little_loops.terminal.summaries import final_line, next_steps
 from little_loops.web.commands import command_name, output_of
-from little_loops.web.errors import UnknownLoop, bad_request
+from little_loops.web.errors import LoopNotRecorded, bad_request
 from little_loops.web.graph import machine_json
 from little_loops.web.keys import run_key
 from little_loops.web.questions import Download, Query, Question
@@ -269,7 +269,7 @@ class CountCache:
         if machine is None and view.is_blank:
             return {"schema": 1, "machine": None, "counted_seq": 0}
         if machine is None:
-            raise UnknownLoop(view.name)
+            raise LoopNotRecorded(view.name)
         counts = self._counts(view)
         entries = recent_events(project, view)
         last = {

@@ -44,7 +44,7 @@ from little_loops.runs.refusals import Refusal
 from little_loops.runs.steps import RunStep, steps_of
 from little_loops.runs.view import RunView
 from little_loops.web.abilities import abilities, can
-from little_loops.web.errors import UnknownLoop, not_found
+from little_loops.web.errors import LoopNotRecorded, not_found
 from little_loops.web.graph import kind_of
 from little_loops.web.kinds import StateKind, Tone
 from little_loops.web.questions import Query, Question
@@ -488,7 +488,7 @@ def run_diff(site: Site, query: Query) -> Mapping[str, Any]:
 def _diff(site: Site, view: RunView, project: Project, first: int, last: int) -> Mapping[str, Any]:
     machine = project.runs.machine(view)
     if machine is None:
-        raise UnknownLoop(view.name)
+        raise LoopNotRecorded(view.name)
     story = Story(machine).read(project.runs.events_of_steps(view, first, last))
     span = span_of(story, first, last)
     same = span.before.id == span.after.id
