@@ -63,6 +63,14 @@ export function measured(value: number): string {
   return Number.isInteger(value) ? COUNT.format(value) : String(Number(value.toPrecision(4)));
 }
 
+/** The middle value, or the mean of the two in the middle; 0 without values. */
+export function medianOf(values: number[]): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  const middle = sorted.length >> 1;
+  const above = sorted[middle] ?? 0;
+  return sorted.length % 2 ? above : ((sorted[middle - 1] ?? 0) + above) / 2;
+}
+
 export function percent(share: number): string {
   return `${Math.round(share * 100)}%`;
 }

@@ -98,7 +98,8 @@ export function place(machine: Machine): Placed {
   const edges = drawn.map((edge, at) => {
     const found = graph.edge(edge.from, edge.to, String(at)) as EdgePlace;
     const label = labelOf(edge);
-    return { edge, label, path: smooth(found.points), x: found.x, y: found.y, width: found.width };
+    const path = edge.from === edge.to ? around(graph.node(edge.from) as Box, found) : smooth(found.points);
+    return { edge, label, path, x: found.x, y: found.y, width: found.width };
   });
   const { width, height } = graph.graph() as { width: number; height: number };
   return { states, edges, width: Math.ceil(width), height: Math.ceil(height) };
@@ -114,7 +115,20 @@ interface EdgePlace extends Point {
   width: number;
 }
 
+interface Box extends Point {
+  width: number;
+  height: number;
+}
+
 const round = (value: number): number => Math.round(value * 10) / 10;
+
+/** From the right side of a state back to it, with the label where the curve is furthest away. */
+function around(state: Box, label: Point): string {
+  const right = state.x + state.width / 2;
+  const [from, to] = [state.y - state.height / 4, state.y + state.height / 4];
+  const far = round(right + (label.x - right) / 0.75);
+  return `M${round(right)} ${round(from)} C${far} ${round(from - 8)} ${far} ${round(to + 8)} ${round(right)} ${round(to)}`;
+}
 
 /** A curve through the middles between the points, straight at both ends. */
 function smooth(points: Point[]): string {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { duration, money, ticks } from "../src/format";
+import { duration, medianOf, money, ticks } from "../src/format";
 import { filesOf } from "../src/components/diff";
 import { parseRoute } from "../src/router";
 import { timeScale } from "../src/time_scale";
@@ -19,6 +19,10 @@ for (const [ms, text] of DURATIONS) test(`${ms} ms is ${text}`, () => assert.equ
 
 test("small amounts of money keep their digits", () => {
   assert.deepEqual([0, 0.0042, 0.36, 12].map(money), ["$0.00", "$0.0042", "$0.36", "$12.00"]);
+});
+
+test("the median of an even number of values is the mean of the two in the middle", () => {
+  assert.deepEqual([[], [3], [3, 1], [5, 1, 3]].map(medianOf), [0, 3, 2, 3]);
 });
 
 test("ticks are round and cover the range", () => assert.deepEqual(ticks(90, 350, 4), [100, 200, 300]));

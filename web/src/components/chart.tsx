@@ -4,7 +4,7 @@ import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import type { Ending, RunCharts } from "../api";
 import { useWidth } from "../context";
-import { absolute, measured, plural, ticks } from "../format";
+import { absolute, measured, medianOf, plural, ticks } from "../format";
 import { go, hrefs } from "../router";
 
 const HEIGHT = 214;
@@ -160,8 +160,7 @@ export function RunBars(props: { title: string; runs: Ending[]; value: (run: End
   const { runs, text } = props;
   const values = runs.map(props.value);
   const high = Math.max(...values, 0);
-  const sorted = [...values].sort((a, b) => a - b);
-  const median = sorted[Math.floor(sorted.length / 2)] ?? 0;
+  const median = medianOf(values);
   const room = width - LEFT - RIGHT;
   const each = room / Math.max(runs.length, 12);
   return (
