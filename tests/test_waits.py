@@ -21,6 +21,7 @@ SHORT_S = 1.0
 """A sleep of so long between two looks need not hear a stop."""
 
 LISTED = {
+    "cli/background.py main: read": "the process that starts it writes the request, and closes it",
     "cli/setup/demo.py _ll_loop: Popen": "the demo's own run; Ctrl-C ends it",
     "cli/setup/demo.py _ll_loop: wait": "the demo's own run; Ctrl-C ends it",
     "cli/setup/demo.py _end_child: wait": "it has been killed",

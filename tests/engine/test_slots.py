@@ -140,7 +140,7 @@ def test_a_wrong_setting_is_refused_before_anything_runs(project: Project) -> No
     done = project.ll("run", "first")
     assert done.returncode == 2
     assert done.stderr == dedent(f"""\
-        error: `{project.root}/.loops/.config.yaml`: `agents` is a setting of the user
+        error: `{project.root}/.loops/.config.yaml`: `agents` is a user setting
            = help: slots are shared by all projects on this machine; set it in the user's config file
         """)
 

@@ -119,10 +119,12 @@ ELSEWHERE = (
     *("children", "child_start", "child_end", "children_stop"),
     *(name for name, kind in KINDS.items() if kind in get_args(WorktreeEvent)),
     "failed, conflict",
+    "failed, consent",
 )
 """What takes more of a plan than chance has: see `tests/fsm/test_evidence.py`, `tests/relay`, and in
 `tests/engine` and `tests/cli` the tests of hooks, judges, `fork` and `keep: best`. Children have histories of
-their own: `test_trees_of_loops`. Worktrees are killed at each operation in `tests/engine/test_worktrees`."""
+their own: `test_trees_of_loops`. Worktrees are killed at each operation in `tests/engine/test_worktrees`.
+Only a fleet ends a run because of consent: `tests/fleet/test_commands`."""
 
 
 def test_everything_that_can_happen_happens_in_some_history():

@@ -292,7 +292,7 @@ def test_a_repository_in_which_git_cannot_add_anything(tree):
     tree.git("config", "core.bare", "true")
     with (
         found.copy.held(),
-        pytest.raises(StoreError, match="git cannot add and check out the files"),
+        pytest.raises(StoreError, match="git cannot add and check out the project's files"),
     ):
         found.copy.delivery(found.first, project, found.reference)
 

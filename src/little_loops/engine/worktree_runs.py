@@ -373,7 +373,7 @@ def clear(world: LocalWorld, run: LoopState, command: ClearWorktrees) -> Happeni
             if place is None:
                 continue
             is_due = name in command.branches
-            if os.path.lexists(place.path):
+            if os.path.lexists(place.path) or worktrees.is_half_removed(place.path):
                 is_gone = is_due and _remove(git, world, run, place, command)
                 (removed if is_gone else kept).append(place.path)
             # A killed call may have removed the worktree, but not the branch.
@@ -406,7 +406,7 @@ def _remove(
     """Remove a worktree. Return False if it has content that is not committed."""
     own, state = world.loop.worktree, world.loop.states[run.current_state]
     try:
-        if command.save:
+        if command.save and os.path.lexists(place.path):
             settings = own if command.children is None else worktree_of(state)
             commit_leftovers(git, place, settings)
         worktrees.remove(git, place.origin, place.path)

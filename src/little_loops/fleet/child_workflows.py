@@ -48,6 +48,7 @@ class ChildWorkflows:
         }
         self.arrived: dict[str, dict[str, Any]] = found.get("arrived", {})
         self._paused: dict[str, dict[str, Any]] = found.get("paused", {})
+        self._starts: dict[str, int] = found.get("starts", {})
 
     def carried(self) -> dict[str, Any]:
         """Return what another execution of this workflow continues with."""
@@ -55,7 +56,8 @@ class ChildWorkflows:
             key: {"workflow": each.workflow, "most": each.most._asdict()}
             for key, each in self.running.items()
         }
-        return {"running": running, "arrived": self.arrived, "paused": self._paused}
+        left = {"arrived": self.arrived, "paused": self._paused, "starts": self._starts}
+        return {"running": running, **left}
 
     def workflows(self) -> dict[str, str]:
         """Return the ids of the workflows of the children that run."""
@@ -66,8 +68,11 @@ class ChildWorkflows:
         return key in self.running or key in self.arrived
 
     def end(self, report: Mapping[str, Any]) -> None:
-        """Note that a child has ended. One that nobody waits for any more is ignored."""
-        if self.running.pop(report["key"], None) is not None:
+        """Note that a child has ended. One that nobody waits for any more is ignored, and so is a late
+        report of an earlier workflow of one that continues."""
+        child = self.running.get(report["key"])
+        if child is not None and report.get("workflow", child.workflow) == child.workflow:
+            del self.running[report["key"]]
             self.arrived[report["key"]] = dict(report)
 
     def recorded(self, name: str) -> None:
@@ -85,8 +90,9 @@ class ChildWorkflows:
     async def start(self, key: str, given: Mapping[str, Any], most: Limits) -> None:
         """Start the workflow of a child."""
         about = given["child"]
-        sessions = len(given.get("earlier", ()))
-        folder = f"{key}~{sessions}" if sessions else key  # the one before may not have closed yet
+        before = self._starts.get(key, 0)
+        self._starts[key] = before + 1
+        folder = f"{key}~{before}" if before else key  # the one before may not have closed yet
         identity = names.child_workflow_id(about["owner"], about["parent"]["run"], folder)
         self.running[key] = Running(identity, most)
         try:

@@ -784,6 +784,7 @@ class ChildWorkflow(RunWorkflow):
         return {
             "key": child["key"],
             "name": child["name"],
+            "workflow": workflow.info().workflow_id,
             "checkpoints": self._checkpoints(),
             "outcome": None if outcome is None else encode(outcome),
             "left": self._left() if is_paused or is_stopped else None,

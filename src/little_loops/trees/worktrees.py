@@ -351,6 +351,11 @@ def remove(git: Git, project: str, place: str, *, is_stored: bool = False) -> No
     forget(place)
 
 
+def is_half_removed(place: str) -> bool:
+    """Return whether a killed call has begun to remove a worktree."""
+    return os.path.lexists(place + REMOVED)
+
+
 def delete_branches(git: Git, project: str, commits: Mapping[str, str]) -> None:
     """Delete branches of ours that are still at these commits, by their names."""
     refs = {HEADS + branch: commit for branch, commit in commits.items()}
