@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from little_loops.cli.worker import WorkerArgs
 from little_loops.errors import UsageError
 from little_loops.fleet.names import claim_queue, claim_queues
 from little_loops.fleet.worker import labels_of
@@ -71,7 +72,8 @@ def test_a_worker_listens_for_each_combination_of_its_labels():
 
 
 def test_labels_are_checked():
-    assert labels_of(["gpu,linux", "gpu"]) == ("gpu", "linux")
+    typed = "--repos URL --labels gpu,linux --labels gpu"
+    assert labels_of(WorkerArgs.read(typed.split()).labels) == ("gpu", "linux")
     with pytest.raises(UsageError, match="`two words` is not a label"):
         labels_of(["two words"])
     with pytest.raises(UsageError, match="at most 6 labels"):

@@ -611,11 +611,10 @@ def _handle_signal_line(builder: StepBuilder) -> Command:
             return hand_off(builder, line.payload) or _act(builder)
         case "stop":
             return EndLeftovers(endings.STOPPED._replace(message=line.payload))
-        case "error":
+        case other:
+            assert other == "error", f"the machine does not act on the signal `{other}`"
             why = line.payload or "the action printed FATAL_ERROR"
             return _route(builder, Judgement(ERROR, why))
-        case other:
-            raise AssertionError(f"the machine does not act on the signal `{other}`")
 
 
 def _judge_or_ask(builder: StepBuilder, judged: Judgement | Judge) -> Command:
