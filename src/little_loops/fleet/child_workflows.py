@@ -103,7 +103,8 @@ class ChildWorkflows:
                 task_queue=names.RUNS_QUEUE,
                 task_timeout=names.DECIDE,
                 id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
-                parent_close_policy=workflow.ParentClosePolicy.TERMINATE,
+                # The parent also closes when it continues as another execution.
+                parent_close_policy=workflow.ParentClosePolicy.ABANDON,
             )
         except WorkflowAlreadyStartedError:
             return  # an earlier execution has started it
@@ -120,8 +121,11 @@ class ChildWorkflows:
 
     async def stop(self, keys: Iterable[str], signum: int) -> None:
         """Ask children to stop."""
-        for key in [each for each in keys if each in self.running]:
-            handle = workflow.get_external_workflow_handle(self.running[key].workflow)
+        for key in keys:
+            child = self.running.get(key)
+            if child is None:
+                continue  # it has ended, perhaps while others were asked
+            handle = workflow.get_external_workflow_handle(child.workflow)
             try:
                 await handle.signal("stop", signum)
             except FailureError:  # there is no such workflow any more
