@@ -119,7 +119,7 @@ def test_an_agent_edits_a_file_until_the_check_passes(stage: Stage):
             "[1/50] check → running grep -qx 'x = 1' app.py...",
             "       ✗ (exit 1)",
             "       → fix (on_fail)",
-            "[1/50] fix → running "make x one"...",
+            '[1/50] fix → running "make x one"...',
             "       ✓ It is one.",
             "       agent: 3 turns, 360 tokens, less than $0.01",
             "       → check",

@@ -56,8 +56,8 @@ class ChildWorkflows:
             key: {"workflow": each.workflow, "most": each.most._asdict()}
             for key, each in self.running.items()
         }
-        left = {"arrived": self.arrived, "paused": self._paused, "starts": self._starts}
-        return {"running": running, **left}
+        starts = {"starts": self._starts} if self._starts else {}
+        return {"running": running, "arrived": self.arrived, "paused": self._paused, **starts}
 
     def workflows(self) -> dict[str, str]:
         """Return the ids of the workflows of the children that run."""
